@@ -1,0 +1,1760 @@
+/* leader.h - v1.0.0 - leader election in one C header - MIT or public domain, licence at the end of the file
+
+   Several copies of a program run; exactly one of them may act. leader.h tells each copy whether it is the one: it keeps
+   a lease in a store that all copies share (a file, Redis, a Kubernetes Lease), renews it, gives it up, and takes it over
+   when its holder is gone. No threads, no allocation, no blocking, no dependency.
+
+   WHAT IT PROMISES
+       At most one process reads true from leader_is_leader() at any moment. L is lease_ms, D is renew_deadline_ms, D < L:
+
+       - A term is valid for D, counted from before its request was sent. Others may start only after L. So two can read
+         true only if their clocks run at rates that differ by more than L/D (15/10 by default).
+       - Every question is checked against a clock that also counts suspend. A process that was stopped, swapped out,
+         suspended or stuck in a callback reads false the first time it looks again; no tick is needed for that.
+       - Every term has a token greater than those of all earlier terms.
+       - A store that lost its record does not count as a release: whoever finds it empty waits a full lease first.
+       - The lease is released only when the work is over (is_drained); when in doubt it is left to expire.
+       - Wall-clock time decides nothing.
+
+   WHAT IT DOES NOT PROMISE
+       - Anything after the moment of the check. A thread can stall between leader_is_leader() and what it does next:
+         that is what leader_remaining_ms() and the token are for.
+       - A token at a resource that has not yet seen the newer one.
+       - Stores that were restored from a backup or edited by hand; a store wiped while a candidate starts that has seen
+         nothing (cautious_start = true makes it wait one lease).
+       - Clocks that stop: paused or snapshotted virtual machines, and clones of them.
+       - The file store on NFS, SMB or FUSE with stale caches. Each backend header names the limits of its own store.
+
+   DO THIS
+       #define LEADER_IMPLEMENTATION       in exactly one C or C++ file, before the first system header
+       #include "leader.h"
+   and everywhere else just #include "leader.h".
+
+       #include <stdio.h>
+       int main(int argc, char **argv) {
+           leader_file file;
+           leader_config cfg = {0};                                  // C++: = {}
+           cfg.identity = argc > 1 ? argv[1] : "node-a";             // unique: see leader_make_identity
+           cfg.backend  = leader_file_backend(&file, "job.lease");
+           leader_t me;
+           if (leader_init(&me, &cfg) != LEADER_OK) return puts(leader_error(&me)), 1;
+           for (int i = 0; i < 60; i++) {
+               leader_tick(&me);
+               if (leader_is_leader(&me)) puts("I do the work");
+               leader_sleep(&me, 1000);
+           }
+           return leader_close(&me, 1000) != LEADER_OK;
+       }
+
+   HOW DO I STOP THE WORK IN TIME?
+       Ask leader_is_leader() before you START something, and leader_remaining_ms() before something that takes long: it
+       must be over before that many milliseconds have passed. Work that outlives the question is given up in
+       on_stopped_leading; tell is_drained when the last of it has ended, and the lease is kept until then, so that a
+       graceful hand-over never overlaps. If your process may stall anywhere, only the token makes the resource safe.
+
+   WHAT IS THE TOKEN FOR?
+       Send leader_token() along with every write. A resource that remembers the highest token it has seen, and rejects
+       smaller ones, cannot be harmed by a leader that was stopped for an hour and wakes up in the middle of a write.
+
+   TIMING      lease_ms 15000; everything else follows from it: renew after 1/3, give up after 2/3. Shorter leases fail over
+               faster and tolerate less. A standby plans its attempt for the moment at which the lease can run out, so a crash
+               costs the rest of the lease plus one round trip; a release wakes standbys at once.
+               A late tick costs nothing while it is less than renew_deadline_ms - renew_ms late.
+
+   STATES      FOLLOWER   competes or watches. It may hold the record without leading: see hold_off_ms.
+               LEADER     leader_is_leader() is true while the deadline has not passed.
+               DRAINING   not leader; on_stopped_leading has run; the lease is kept and renewed until is_drained.
+               RELEASING  the release is on its way. Then FOLLOWER again, or
+               STOPPED    after leader_stop.
+               LEADER -> FOLLOWER when the store says that the lease is somebody else's; every other end of a term goes
+               through DRAINING. A process whose earlier work is not drained does not compete.
+
+   EVENT LOOPS leader_tick() answers in how many milliseconds it wants to be called again, at the latest.
+               poll     after each tick: leader_fds(), poll() for that long, tick again.
+               epoll, libuv, libev: on_fd tells which descriptors to watch (0: stop watching, it is about to be closed),
+               on_due asks for a tick soon, a timer does the rest. Just sleeping that long works as well.
+
+   THREADS     leader_tick, _sleep, _wait, _close, _fds, _error: one thread at a time. Everything else from any thread; leader_stop
+               and leader_resign from signal handlers too. A compiler without atomics (tcc): the loop's thread only.
+               A forked child is nobody: all questions answer no there, ticks and closes touch nothing of the parent's.
+
+   BACKENDS    leader_file_backend    a file, for processes that share a directory              (in this header)
+               leader_single_backend  always leader                                            (in this header)
+               backends/leader_redis.h and backends/leader_k8s.h, with LEADER_WITH_REDIS / LEADER_WITH_K8S defined
+               your own: three functions, see leader_backend below and examples/custom_backend.c
+
+   COMPILE OPTIONS, global (the same wherever leader.h is included)
+       LEADER_STATIC       everything static: a private copy in this file. Implies LEADER_IMPLEMENTATION.
+       LEADER_API          linkage of the public functions, e.g. __declspec(dllexport). Default: extern.
+       LEADER_WITH_REDIS, LEADER_WITH_K8S   include that backend.
+   COMPILE OPTIONS, implementation only
+       LEADER_NO_FILE      leave the file backend out.
+       LEADER_RANDOM64()   your source of 64 random bits (nonces must differ between processes). Default: the system's.
+       LEADER_ASSERT(x)    default: assert(x).
+   glibc before 2.34 wants -pthread at link time.
+
+   ERRORS      Functions answer a leader_result; leader_strerror() names it, leader_error() says what exactly was wrong, with the
+               field and its value. A store that fails is retried for ever with back-off; nothing ever stops the ticks.
+*/
+#ifndef LEADER_H_INCLUDED
+#define LEADER_H_INCLUDED
+
+#if defined(LEADER_IMPLEMENTATION) || defined(LEADER_STATIC)        /* plain -std=c99 hides the POSIX names that  */
+#  if !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE)            /* the implementation needs; asking for them  */
+#    define _DEFAULT_SOURCE 1                                       /* works while no system header came before   */
+#  endif
+#endif
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LEADER_VERSION      "1.0.0"
+#define LEADER_VERSION_NUM  10000   /* major * 10000 + minor * 100 + patch                                        */
+#define LEADER_IDENTITY_MAX 255     /* bytes without the 0; longer is LEADER_E_CONFIG                             */
+#define LEADER_PATH_MAX     1023    /* of the file backend, likewise                                              */
+#define LEADER_FDS_MAX      8       /* an election never watches more                                             */
+#define LEADER_WAIT_MAX_MS  60000   /* leader_tick never answers more                                             */
+
+#if defined(LEADER_STATIC)          /* a private copy in this file: implies LEADER_IMPLEMENTATION                 */
+#  if !defined(LEADER_IMPLEMENTATION)
+#    define LEADER_IMPLEMENTATION
+#  endif
+#  if defined(__GNUC__)
+#    define LEADER_API static __attribute__((unused))
+#  else
+#    define LEADER_API static
+#  endif
+#elif !defined(LEADER_API)
+#  define LEADER_API extern
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One list, so that results, their numbers and their texts cannot drift apart. */
+#define LEADER_RESULTS(X)                                                                                            \
+    X(LEADER_OK,           0, "ok")                                                                                  \
+    X(LEADER_PENDING,      1, "request under way; from leader_wait: a signal came first")                            \
+    X(LEADER_HELD,         2, "somebody else has the lease")                                                         \
+    X(LEADER_LOST,         3, "the store says that the lease is not ours (any more)")                                \
+    X(LEADER_UNHEALTHY,    4, "is_healthy said false")                                                               \
+    X(LEADER_E_CONFIG,    -1, "wrong configuration")                                                                 \
+    X(LEADER_E_IO,        -2, "the store could not be reached or failed")                                            \
+    X(LEADER_E_TIMEOUT,   -3, "no answer in time")                                                                   \
+    X(LEADER_E_AUTH,      -4, "the store refused our credentials or rights")                                         \
+    X(LEADER_E_CORRUPT,   -5, "the record in the store cannot be understood")                                        \
+    X(LEADER_E_DUPLICATE, -6, "another process uses our identity")                                                   \
+    X(LEADER_E_REENTRANT, -7, "called from inside a callback")                                                       \
+    X(LEADER_E_STATE,     -8, "not possible in this state")
+
+#define LEADER_STATES(X)                                                                                             \
+    X(LEADER_STATE_NONE,      "none")         /* zeroed memory, failed init, closed                               */ \
+    X(LEADER_STATE_FOLLOWER,  "follower")                                                                            \
+    X(LEADER_STATE_LEADER,    "leader")                                                                              \
+    X(LEADER_STATE_DRAINING,  "draining")     /* not leader; lease kept until is_drained                          */ \
+    X(LEADER_STATE_RELEASING, "releasing")                                                                           \
+    X(LEADER_STATE_STOPPED,   "stopped")
+
+#define LEADER_RESULT_ENUM_(name, number, text) name = number,
+#define LEADER_STATE_ENUM_(name, text) name,
+typedef enum leader_result { LEADER_RESULTS(LEADER_RESULT_ENUM_) LEADER_E_LAST_ = LEADER_E_STATE } leader_result;
+typedef enum leader_state  { LEADER_STATES(LEADER_STATE_ENUM_) LEADER_STATE_LAST_ = LEADER_STATE_STOPPED } leader_state;
+typedef enum leader_level  { LEADER_LOG_ERROR = 1, LEADER_LOG_WARN, LEADER_LOG_INFO, LEADER_LOG_DEBUG } leader_level;
+
+enum { LEADER_READ = 1, LEADER_WRITE = 2 };                        /* own bits, not POLLIN or EPOLLIN             */
+typedef struct leader_fd { intptr_t fd; int events; } leader_fd;   /* Windows: always a SOCKET, never a HANDLE    */
+
+struct leader_config;
+
+/* ---- for backend authors; users skip to leader_config ----------------------------------------------------------
+
+   Each operation is a poll. The first call with a new seq starts it; LEADER_PENDING means "call me again when a
+   descriptor is ready or again_ms has passed"; anything else ends it. A backend over a plain blocking store answers at
+   once. Its one duty: after a successful acquire or renew the store keeps others out for lease_ms, even if the holder
+   and its connection vanish. */
+typedef struct leader_request {     /* valid during the call                                                      */
+    uint64_t    seq;                /* rises with every request: never answer one with an older one's result. The
+                                       record keeps that of the acquire that began the term: acquire adopts and
+                                       release frees only a record of my nonce whose number is not above this     */
+    const char *identity;
+    uint64_t    nonce;              /* random per leader_init; owner = identity and nonce                         */
+    uint64_t    min_token;          /* a new term's token is at least this                                        */
+    int64_t     lease_ms;           /* the store keeps others out this long even if the holder vanishes           */
+    int64_t     timeout_ms;         /* a blocking backend bounds itself by this                                   */
+    int64_t     now_ms;             /* the election's clock, read before the request                              */
+    bool        reclaim;            /* config.reclaim_identity, until the store has answered once                 */
+} leader_request;
+
+typedef struct leader_record {      /* zeroed before each call; say what the store said                           */
+    char     holder[LEADER_IDENTITY_MAX + 1];                      /* "": nobody                                  */
+    uint64_t token;
+    int64_t  expires_in_ms;         /* nobody else may take it before; -1: unknown                                */
+    int64_t  hold_off_ms;           /* acquire OK, but the store had forgotten a holder: renew, lead only after this */
+    int64_t  again_ms;              /* PENDING: call by then. Error: not before (Retry-After). 0: core decides    */
+} leader_record;
+
+typedef struct leader_host {        /* the core as a backend sees it; call only from inside a backend function    */
+    void  *core;
+    const struct leader_config *config;                            /* of this election, defaults filled in        */
+    void (*fd) (void *core, intptr_t fd, int events);              /* MUST be called with 0 BEFORE fd is closed   */
+    void (*due)(void *core);                                       /* shared connection: its answer has come      */
+    void (*log)(void *core, leader_level level, const char *text); /* ERROR also becomes leader_error()           */
+    int64_t (*now_ms)(void *core);                                 /* the election's clock: when a reply came     */
+} leader_host;
+
+typedef struct leader_backend {     /* acquire, renew, release are required                                       */
+    void *self;                     /* must outlive the election                                                  */
+    leader_result (*acquire)(void *self, const leader_request *, leader_record *seen);  /* OK HELD PENDING E_*    */
+    leader_result (*renew)  (void *self, const leader_request *, leader_record *seen);  /* OK LOST PENDING E_*    */
+    leader_result (*release)(void *self, const leader_request *, leader_record *seen);  /* OK LOST PENDING E_*    */
+    leader_result (*observe)(void *self, const leader_request *, leader_record *seen);  /* OK HELD PENDING E_*    */
+    bool          (*poll)   (void *self);   /* every tick, request or not: read to EAGAIN; true: store changed.
+                                               Not twice in one millisecond while no request is under way         */
+    void          (*cancel) (void *self);   /* forget the request under way: its outcome is unknown               */
+    const char   *(*open)   (void *self, const leader_host *);     /* no I/O; what is wrong with the settings, or NULL */
+    void          (*close)  (void *self);   /* once for each open that answered NULL                              */
+} leader_backend;
+
+/* ---- configuration.  C: leader_config cfg = {0};   C++: leader_config cfg = {}; ------------------------------- */
+typedef struct leader_config {      /* leader_init copies it, strings too; 0 means the default beside the field   */
+    const char    *identity;        /* required, unique, UTF-8: see leader_make_identity                          */
+    leader_backend backend;         /* zero: single node, always leader, with one WARN in the log (a forgotten
+                                       line must not go unseen); leader_single_backend() says it on purpose       */
+    int64_t lease_ms;               /* 15000                                                                      */
+    int64_t renew_deadline_ms;      /* lease_ms * 2/3; unrenewed leadership ends here, others start at lease_ms   */
+    int64_t renew_ms;               /* lease_ms / 3; a tick later than deadline - renew may cost the term         */
+    int64_t renew_retry_ms;         /* min(500, (renew_deadline_ms - renew_ms) / 10), then doubling               */
+    int     renew_retries;          /* 3, at 500, 1000, 2000 ms; -1: go on every 2000 ms until the deadline       */
+    int64_t retry_ms;               /* min(2000, renew_ms): between attempts of a standby                         */
+    int64_t retry_max_ms;           /* 60000: ceiling of the back-off while the store fails                       */
+    int64_t request_timeout_ms;     /* (renew_deadline_ms - renew_ms) / 2; cut to what is left before the deadline */
+    int64_t drain_timeout_ms;       /* no limit; past it the lease is left to expire, not released                */
+    bool    keep_lease_on_stop;     /* false: released on stop, once drained                                      */
+    bool    observe_only;           /* watch who leads, never compete                                             */
+    bool    cautious_start;         /* false; true: an empty store is trusted only after one lease                */
+    bool    reclaim_identity;       /* only where no second live process can bear this identity                   */
+    /* Callbacks run only inside leader_tick, _wait, _close, on that thread. They must not block and may call
+       everything except leader_tick, _sleep, _wait, _close.                                                      */
+    bool  (*is_healthy)(void *user);                               /* before each renewal; false: hand over       */
+    bool  (*is_drained)(void *user);                               /* NULL: work is over when on_stopped returns  */
+    void  (*on_started_leading)(void *user, uint64_t token);
+    void  (*on_stopped_leading)(void *user, uint64_t token, leader_result why); /* OK asked to, LOST, UNHEALTHY,
+                                       E_TIMEOUT the deadline, E_* the error that used the retries up             */
+    void  (*on_new_leader)(void *user, const char *identity);      /* "": none; includes self                     */
+    void  (*on_log)(void *user, leader_level level, const char *text);
+    void   *user;
+    void  (*on_fd)(void *loop_user, intptr_t fd, int events);      /* 0: unwatch now, it closes next; the same number
+                                       may return at once as another fd                                           */
+    void  (*on_due)(void *loop_user);                              /* tick soon: leader_due_ms fell to 0 by itself */
+    void   *loop_user;                                             /* so that a loop adapter leaves user alone    */
+    int64_t (*clock_ms)(void *clock_user);                         /* tests; monotonic, asked from any thread     */
+    void   *clock_user;
+} leader_config;
+
+/* ---- snapshots ------------------------------------------------------------------------------------------------ */
+typedef struct leader_view {        /* one consistent moment                                                      */
+    leader_state state;
+    bool     leading;
+    uint64_t token;                 /* of whoever leads, as last seen                                             */
+    int64_t  remaining_ms;
+    int64_t  age_ms;                /* since the store last confirmed this; -1: never                             */
+    int64_t  since_ms;              /* since this leader was first seen; -1: none                                 */
+    char     leader[LEADER_IDENTITY_MAX + 1];
+} leader_view;
+
+typedef struct leader_stats {
+    uint64_t terms, acquires, renewals, releases, transitions;
+    uint64_t failures, failures_io, failures_timeout, failures_auth, failures_corrupt, failures_duplicate;
+    int64_t  latency_ms_last, latency_ms_max, margin_ms_min, tick_late_ms_max, since_success_ms;  /* -1: none yet */
+    leader_result last_error;
+    char     last_error_text[160];
+} leader_stats;
+
+typedef struct leader_t    leader_t;      /* both complete below: yours to place; do not read, copy or move them  */
+typedef struct leader_file leader_file;
+
+/* ---- set-up ---------------------------------------------------------------------------------------------------- */
+static inline leader_result leader_init(leader_t *, const leader_config *);  /* no I/O, no callback; on failure nothing
+                                       is open and leader_error names the field. Again only after leader_close     */
+LEADER_API const char    *leader_make_identity(char *buf, size_t cap, const char *prefix); /* buf: prefix-host-pid-hex */
+LEADER_API leader_backend leader_single_backend(void);                       /* always leader, token 1            */
+LEADER_API leader_backend leader_file_backend(leader_file *, const char *path);   /* copies path                  */
+
+/* ---- loop thread: one thread at a time -------------------------------------------------------------------------- */
+LEADER_API int  leader_tick(leader_t *);  /* never blocks; call again within the ms answered: 1..LEADER_WAIT_MAX_MS,
+                                       never 0 or negative (100 when stopped or in a callback; at most 20 while a
+                                       request is under way and on_fd is NULL, so that plain sleeping works)       */
+LEADER_API int  leader_fds(const leader_t *, leader_fd out[LEADER_FDS_MAX]);  /* how many; ask after every tick   */
+LEADER_API void leader_sleep(leader_t *, int max_ms);              /* until due, store ready, signal or max_ms    */
+LEADER_API leader_result leader_wait(leader_t *, int64_t timeout_ms);  /* tick and sleep until leader: OK, PENDING
+                                       (signal), E_TIMEOUT, E_STATE (stopped, observer). -1: no limit              */
+LEADER_API leader_result leader_close(leader_t *, int64_t timeout_ms); /* stop, tick and sleep to the end, free.
+                                       E_TIMEOUT: closed all the same, lease left to expire. Repeatable            */
+LEADER_API const char *leader_error(const leader_t *);             /* "" or text until the next call on it        */
+
+/* ---- any thread, and signal handlers: acts in the next tick, so tick or wake your loop -------------------------- */
+LEADER_API void leader_stop(leader_t *);                           /* repeatable; over when leader_is_stopped     */
+LEADER_API void leader_resign(leader_t *, int64_t pause_ms);       /* hand over, pause (0: lease_ms), compete     */
+
+/* ---- any thread; false, 0, "" for zeroed or closed memory and in a forked child --------------------------------- */
+LEADER_API bool         leader_is_leader(const leader_t *);        /* may I START something now?                  */
+LEADER_API uint64_t     leader_token(const leader_t *);            /* 0: not leader; same token: same term        */
+LEADER_API int64_t      leader_remaining_ms(const leader_t *);     /* may I FINISH it? > 0 leading and draining   */
+LEADER_API int          leader_due_ms(const leader_t *);           /* until leader_tick is due; 0: now            */
+LEADER_API bool         leader_is_stopped(const leader_t *);       /* nothing left to tick; true when zeroed      */
+LEADER_API bool         leader_is_healthy(const leader_t *, int64_t tolerance_ms);  /* false: tick or renewal overdue */
+LEADER_API leader_state leader_get_state(const leader_t *);
+LEADER_API int          leader_get_leader(const leader_t *, char *buf, size_t cap); /* as snprintf                */
+LEADER_API leader_view  leader_get_view(const leader_t *);
+LEADER_API leader_stats leader_get_stats(const leader_t *);
+LEADER_API const char  *leader_strerror(leader_result);            /* static text                                 */
+LEADER_API const char  *leader_state_name(leader_state);
+LEADER_API leader_result leader_init_(leader_t *, size_t, const leader_config *, size_t, int version); /* do not call */
+
+/* ================================================================================================================
+   Stop here if you only want the API. The structs are complete so that you can place them; their insides are private.
+   ================================================================================================================ */
+
+typedef struct leader_shown_ {      /* what any thread may see, always as a whole                                 */
+    int64_t  state;
+    uint64_t token;                 /* of our own term; 0: not leading                                            */
+    int64_t  until_ms;              /* leading while the clock is below                                           */
+    int64_t  lease_until_ms;        /* the lease is ours while the clock is below: leading and draining           */
+    uint64_t seen_token;            /* of whoever leads                                                           */
+    int64_t  confirmed_ms;          /* when the store last said so; LEADER_NEVER_: it has not                     */
+    int64_t  since_ms;              /* when this leader was first seen                                            */
+    int64_t  error_code;
+    char     leader[LEADER_IDENTITY_MAX + 1];
+    char     error[160];
+} leader_shown_;
+enum { LEADER_SHOWN_WORDS_ = sizeof(leader_shown_) / sizeof(uint64_t) };
+
+typedef struct leader_counts_ {
+    uint64_t terms, acquires, renewals, releases, transitions;
+    uint64_t failures, failures_io, failures_timeout, failures_auth, failures_corrupt, failures_duplicate;
+    int64_t  latency_ms_last, latency_ms_max, margin_ms_min, tick_late_ms_max, success_ms;
+} leader_counts_;
+
+struct leader_t {
+    const char    *error;           /* first in every version: leader_error works even where the sizes disagree   */
+    uint32_t       life;            /* equals leader_life_ while open in this process                             */
+    uint32_t       stop_asked;      /* set from anywhere, obeyed by the tick                                      */
+    int64_t        resign_asked;    /* pause + 1                                                                  */
+    int64_t        until_ms;        /* the one word that leader_is_leader reads                                   */
+    int64_t        due_ms;
+    uint64_t       version;         /* of what is shown: shown[version & 1]                                       */
+    uint64_t       shown[2][LEADER_SHOWN_WORDS_];
+    leader_counts_ counts;
+
+    leader_config  cfg;             /* from here on: the loop's thread only                                       */
+    leader_host    host;
+    char           identity[LEADER_IDENTITY_MAX + 1];
+    leader_fd      fds[LEADER_FDS_MAX];
+    int32_t        fd_count, pid;
+    uint64_t       nonce, random, highest_token, seq;
+    leader_state   state;
+    int32_t        op;              /* the request under way: LEADER_OP_..._                                      */
+    int64_t        now_ms;          /* the clock as this step read it                                             */
+    int64_t        sent_ms;         /* the clock before the request was sent: validity runs from here             */
+    int64_t        timeout_ms, again_at_ms;
+    int64_t        next_ms;         /* the next request is due                                                    */
+    int64_t        window_ms;       /* early attempts are counted from here                                       */
+    int64_t        polled_ms;
+    uint64_t       token;           /* of the record that we hold                                                 */
+    int64_t        lease_until_ms;  /* it is ours while the clock is below: sent_ms + renew_deadline_ms           */
+    int64_t        hold_until_ms;   /* rule 6: no term starts before                                              */
+    int64_t        pause_ms, pause_until_ms, drain_until_ms;
+    int32_t        retries, failing, early;
+    bool           busy, stopping, holding, maybe_ours, undrained, noticed, answered, unsaid, error_now, error_said;
+};
+
+struct leader_file {
+    int      mode;                  /* of the files made; set it between leader_file_backend and leader_init. 0600 */
+    int      notify_fd, lock_fd;
+    char     path[LEADER_PATH_MAX + 1];
+    char     dir[LEADER_PATH_MAX + 3];
+    const char *wrong;              /* found by the maker, told by open                                           */
+    leader_host host;
+    char     boot_id[40];
+    uint64_t time_namespace;
+    uint64_t lock_device, lock_inode, watch_inode;
+    uint64_t my_number, my_token, my_seq;   /* the record that we wrote last, while it is ours                    */
+    uint64_t nonce;
+    char     acquired[28];
+    uint64_t seen_number, seen_form, holder_nonce;
+    int64_t  seen_since_ms, longest_ms;
+    int      lock_closed;
+    bool     ready, saw_holder, forgot, said_copy;
+};
+
+static inline leader_result leader_init(leader_t *l, const leader_config *cfg) {
+    return leader_init_(l, sizeof *l, cfg, sizeof *cfg, LEADER_VERSION_NUM);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* LEADER_H_INCLUDED */
+
+#if defined(LEADER_IMPLEMENTATION) && !defined(LEADER_IMPLEMENTATION_DONE)
+#define LEADER_IMPLEMENTATION_DONE
+
+/* ---- platform: everything that differs between systems stands in this section ---------------------------------- */
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#if defined(_WIN32)
+#  include <windows.h>
+#else
+#  include <fcntl.h>
+#  include <poll.h>
+#  include <pthread.h>
+#  include <unistd.h>
+#  if !defined(AT_FDCWD) || !defined(CLOCK_MONOTONIC)
+#    error "leader.h: a system header was included before it under -std=c99: include leader.h first, or define _DEFAULT_SOURCE on the command line"
+#  endif
+#  if defined(__APPLE__)
+#    include <mach/mach_time.h>
+#    include <stdlib.h>
+#  elif defined(__linux__)
+#    include <sys/syscall.h>
+#  endif
+#endif
+
+#ifndef LEADER_ASSERT
+#  define LEADER_ASSERT(x) assert(x)
+#endif
+#if defined(__GNUC__)
+#  define LEADER_UNUSED_ __attribute__((unused))
+#  define LEADER_PRINTF_(at, first) __attribute__((format(printf, at, first)))
+#else
+#  define LEADER_UNUSED_
+#  define LEADER_PRINTF_(at, first)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) && !defined(__TINYC__)
+#  define LEADER_LOAD_(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#  define LEADER_STORE_(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#  define LEADER_SWAP_(p, v)  __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
+#else                               /* no atomics: queries from the loop's thread only                            */
+#  define LEADER_LOAD_(p)     (*(p))
+#  define LEADER_STORE_(p, v) ((void)(*(p) = (v)))
+#  define LEADER_SWAP_(p, v)  leader_swap_((p), (v))
+static int64_t leader_swap_(int64_t *p, int64_t v) { int64_t old = *p; *p = v; return old; }
+#endif
+
+#define LEADER_NEVER_ INT64_MIN     /* a moment that no clock is below                                            */
+
+#if defined(_WIN32)
+
+#define LEADER_CLOCK_GRAIN_MS_ 16   /* GetTickCount64 may lag this much: a term ends that much earlier            */
+static int64_t leader_clock_ms_(void) { return (int64_t)GetTickCount64(); }
+static int32_t leader_pid_(void) { return (int32_t)GetCurrentProcessId(); }
+static bool leader_watch_forks_(void) { return true; }
+
+LEADER_UNUSED_ static int64_t leader_wall_us_(void) {
+    FILETIME t;
+    GetSystemTimeAsFileTime(&t);    /* 100 ns since 1601                                                          */
+    return (int64_t)((((uint64_t)t.dwHighDateTime << 32) | t.dwLowDateTime) / 10) - INT64_C(11644473600000000);
+}
+static void leader_host_name_(char *buf, size_t cap) {
+    DWORD n = (DWORD)cap;
+    if (!GetComputerNameA(buf, &n)) buf[0] = 0;
+}
+BOOLEAN NTAPI SystemFunction036(PVOID buf, ULONG len);      /* RtlGenRandom, in advapi32                      */
+static bool leader_system_random_(uint64_t *out) { return SystemFunction036(out, (ULONG)sizeof *out) != 0; }
+
+/* Sockets become ready without waking Sleep, so it naps when there are any. */
+static bool leader_nap_(const leader_fd *fds, int count, int ms) {
+    (void)fds;
+    Sleep((DWORD)(count > 0 && ms > 10 ? 10 : ms));
+    return false;
+}
+
+#else
+
+#define LEADER_CLOCK_GRAIN_MS_ 0
+static int64_t leader_clock_ms_(void) {
+#if defined(__APPLE__)
+    static mach_timebase_info_data_t base;
+    if (base.denom == 0) mach_timebase_info(&base);
+    return (int64_t)(mach_continuous_time() / 1000000 * base.numer / base.denom);
+#else
+    struct timespec t;
+#  if defined(CLOCK_BOOTTIME)
+    clock_gettime(CLOCK_BOOTTIME, &t);      /* unlike CLOCK_MONOTONIC it goes on while the machine is suspended   */
+#  else
+    clock_gettime(CLOCK_MONOTONIC, &t);
+#  endif
+    return (int64_t)t.tv_sec * 1000 + (int64_t)t.tv_nsec / 1000000;
+#endif
+}
+LEADER_UNUSED_ static int64_t leader_wall_us_(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + (int64_t)t.tv_nsec / 1000;
+}
+static int32_t leader_pid_(void) { return (int32_t)getpid(); }
+static void leader_host_name_(char *buf, size_t cap) {
+    if (gethostname(buf, cap) != 0) buf[0] = 0;
+    buf[cap - 1] = 0;
+}
+static bool leader_system_random_(uint64_t *out) {
+#if defined(__APPLE__)
+    arc4random_buf(out, sizeof *out);
+    return true;
+#else
+#  if defined(SYS_getrandom)
+    if (syscall(SYS_getrandom, out, sizeof *out, 1u /* GRND_NONBLOCK */) == (long)sizeof *out) return true;
+#  endif
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, out, sizeof *out);
+    if (fd >= 0) close(fd);
+    return got == (ssize_t)sizeof *out;
+#endif
+}
+
+/* Answers true if a signal came first. */
+static bool leader_nap_(const leader_fd *fds, int count, int ms) {
+    struct pollfd wait[LEADER_FDS_MAX];
+    for (int i = 0; i < count; i++) {
+        wait[i].fd = (int)fds[i].fd;
+        wait[i].events = (short)((fds[i].events & LEADER_READ ? POLLIN : 0) | (fds[i].events & LEADER_WRITE ? POLLOUT : 0));
+        wait[i].revents = 0;
+    }
+    return poll(wait, (nfds_t)count, ms) < 0 && errno == EINTR;
+}
+
+#endif
+
+/* A child of fork() lives a later life than every election that its parent opened, so one load tells them apart.
+   (getpid() at every question would cost more than the clock.) vfork and bare clone() run no handler: for them every
+   request checks the pid as well. */
+static uint32_t leader_life_ = 1;
+#if !defined(_WIN32)
+static void leader_forked_(void) { LEADER_STORE_(&leader_life_, leader_life_ + 1); }
+static bool leader_watch_forks_(void) {
+    static uint32_t watching = 0;
+    if (!LEADER_LOAD_(&watching)) {
+        if (pthread_atfork(NULL, NULL, leader_forked_) != 0) return false;
+        LEADER_STORE_(&watching, 1u);
+    }
+    return true;
+}
+#endif
+
+static uint64_t leader_mix_(uint64_t x) {
+    x ^= x >> 33; x *= UINT64_C(0xff51afd7ed558ccd);
+    x ^= x >> 33; x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    return x ^ (x >> 33);
+}
+
+#ifndef LEADER_RANDOM64
+#define LEADER_RANDOM64() leader_random64_()
+static uint64_t leader_random64_(void) {
+    static uint64_t calls = 0;
+    uint64_t r = 0;
+    if (leader_system_random_(&r)) return r;
+    calls += 1;                     /* no entropy to be had: clock, process and place still tell processes apart  */
+    return leader_mix_((uint64_t)leader_clock_ms_() ^ leader_mix_((uint64_t)leader_pid_() ^ leader_mix_((uint64_t)(uintptr_t)&r + calls)));
+}
+#endif
+
+/* ---- text: JSON read in place, UTF-8, time stamps. Shared with backends/ ---------------------------------------- */
+
+/* The length of the UTF-8 sequence at `at`, or 0 if it is none: overlong forms and surrogates are none. */
+static size_t leader_utf8_(const char *at, size_t left) {
+    const unsigned char *s = (const unsigned char *)at;
+    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    if (n == 0 || n > left) return 0;
+    for (size_t i = 1; i < n; i++) if ((s[i] & 0xc0) != 0x80) return 0;
+    if (n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f))) return 0;
+    if (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))) return 0;
+    return n;
+}
+
+typedef struct leader_json_ { const char *at; size_t len; } leader_json_;   /* one value: a span of the text it stands in */
+enum { LEADER_JSON_DEPTH_ = 32 };
+
+static const char *leader_json_space_(const char *p, const char *end) {
+    while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r')) p++;
+    return p;
+}
+
+static int leader_hex_(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Four hexadecimal digits, or -1. */
+static long leader_json_hex4_(const char *p, const char *end) {
+    long v = 0;
+    if (end - p < 4) return -1;
+    for (int i = 0; i < 4; i++) {
+        int h = leader_hex_(p[i]);
+        if (h < 0) return -1;
+        v = v * 16 + h;
+    }
+    return v;
+}
+
+/* Each skip function takes the text at a value and answers its end; a mistake answers false with *pp at the bad byte. */
+static bool leader_json_skip_string_(const char **pp, const char *end) {
+    const char *p = *pp + 1;
+    while (p < end && *p != '"') {
+        *pp = p;
+        if ((unsigned char)*p < 0x20) return false;
+        if (*p != '\\') {
+            size_t n = leader_utf8_(p, (size_t)(end - p));
+            if (n == 0) return false;
+            p += n;
+        } else if (end - p < 2) {
+            return false;
+        } else if (p[1] == 'u') {
+            if (leader_json_hex4_(p + 2, end) < 0) return false;
+            p += 6;
+        } else if (p[1] != 0 && strchr("\"\\/bfnrt", p[1]) != NULL) {
+            p += 2;
+        } else {
+            return false;
+        }
+    }
+    *pp = p;
+    if (p >= end) return false;
+    *pp = p + 1;
+    return true;
+}
+
+static bool leader_json_digits_(const char **pp, const char *end) {
+    const char *start = *pp;
+    while (*pp < end && **pp >= '0' && **pp <= '9') ++*pp;
+    return *pp > start;
+}
+
+static bool leader_json_skip_number_(const char **pp, const char *end) {
+    if (*pp < end && **pp == '-') ++*pp;
+    if (*pp < end && **pp == '0') ++*pp;
+    else if (!leader_json_digits_(pp, end)) return false;
+    if (*pp < end && **pp == '.') {
+        ++*pp;
+        if (!leader_json_digits_(pp, end)) return false;
+    }
+    if (*pp < end && (**pp == 'e' || **pp == 'E')) {
+        ++*pp;
+        if (*pp < end && (**pp == '+' || **pp == '-')) ++*pp;
+        if (!leader_json_digits_(pp, end)) return false;
+    }
+    return true;
+}
+
+static bool leader_json_skip_(const char **pp, const char *end, int depth);
+
+static bool leader_json_skip_items_(const char **pp, const char *end, int depth) {
+    const bool object = **pp == '{';
+    const char close = object ? '}' : ']';
+    *pp = leader_json_space_(*pp + 1, end);
+    if (*pp < end && **pp == close) { ++*pp; return true; }
+    for (;;) {
+        if (object) {
+            if (*pp >= end || **pp != '"' || !leader_json_skip_string_(pp, end)) return false;
+            *pp = leader_json_space_(*pp, end);
+            if (*pp >= end || **pp != ':') return false;
+            *pp = leader_json_space_(*pp + 1, end);
+        }
+        if (!leader_json_skip_(pp, end, depth - 1)) return false;
+        *pp = leader_json_space_(*pp, end);
+        if (*pp < end && **pp == close) { ++*pp; return true; }
+        if (*pp >= end || **pp != ',') return false;
+        *pp = leader_json_space_(*pp + 1, end);
+    }
+}
+
+static bool leader_json_skip_(const char **pp, const char *end, int depth) {
+    static const char *const words[3] = {"true", "false", "null"};
+    if (*pp >= end || depth == 0) return false;
+    if (**pp == '"') return leader_json_skip_string_(pp, end);
+    if (**pp == '{' || **pp == '[') return leader_json_skip_items_(pp, end, depth);
+    for (int i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]);
+        if ((size_t)(end - *pp) >= n && memcmp(*pp, words[i], n) == 0) { *pp += n; return true; }
+    }
+    return leader_json_skip_number_(pp, end);
+}
+
+/* Strict JSON in UTF-8, nothing but white space around it. On a mistake *bad_at is the first byte that is wrong. */
+LEADER_UNUSED_ static bool leader_json_parse_(const char *text, size_t len, leader_json_ *root, size_t *bad_at) {
+    const char *end = text + len, *start = leader_json_space_(text, end), *p = start;
+    bool good = leader_json_skip_(&p, end, LEADER_JSON_DEPTH_);
+    root->at = start;
+    root->len = (size_t)(p - start);
+    if (good) p = leader_json_space_(p, end);
+    *bad_at = (size_t)(p - text);
+    return good && p == end;
+}
+
+/* Decodes a string value. False: not a string, too long for the buffer, a lone surrogate, or a NUL inside. */
+static bool leader_json_string_(leader_json_ value, char *buf, size_t cap) {
+    if (value.len < 2 || value.at[0] != '"') return false;
+    size_t n = 0;
+    for (const char *p = value.at + 1, *end = value.at + value.len - 1; p < end;) {
+        char out[4];
+        size_t w = 1;
+        if (*p != '\\') {
+            out[0] = *p++;
+        } else if (p[1] != 'u') {
+            const char *from = "\"\\/bfnrt", *to = "\"\\/\b\f\n\r\t";
+            out[0] = to[strchr(from, p[1]) - from];
+            p += 2;
+        } else {
+            long c = leader_json_hex4_(p + 2, end);
+            p += 6;
+            if (c >= 0xd800 && c < 0xdc00 && end - p >= 6 && p[0] == '\\' && p[1] == 'u') {
+                long low = leader_json_hex4_(p + 2, end);
+                if (low < 0xdc00 || low > 0xdfff) return false;
+                c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+                p += 6;
+            }
+            if (c <= 0 || (c >= 0xd800 && c <= 0xdfff)) return false;
+            w = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+            for (size_t i = w; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
+            out[0] = (char)(w == 1 ? c : (0xf00 >> w & 0xff) | c);
+        }
+        if (n + w >= cap) return false;
+        memcpy(buf + n, out, w);
+        n += w;
+    }
+    if (n >= cap) return false;
+    buf[n] = 0;
+    return true;
+}
+
+/* A member of an object that leader_json_parse_ accepted. False: not an object, or no such member. */
+LEADER_UNUSED_ static bool leader_json_member_(leader_json_ object, const char *name, leader_json_ *value) {
+    const char *end = object.at + object.len;
+    if (object.len == 0 || object.at[0] != '{') return false;
+    for (const char *p = leader_json_space_(object.at + 1, end); p < end && *p == '"';) {
+        char key[256];
+        leader_json_ k = {p, 0};
+        if (!leader_json_skip_string_(&p, end)) return false;
+        k.len = (size_t)(p - k.at);
+        p = leader_json_space_(p, end);
+        p = leader_json_space_(p + 1, end);
+        value->at = p;
+        if (!leader_json_skip_(&p, end, LEADER_JSON_DEPTH_)) return false;
+        value->len = (size_t)(p - value->at);
+        if (leader_json_string_(k, key, sizeof key) && strcmp(key, name) == 0) return true;
+        p = leader_json_space_(p, end);
+        if (p < end && *p == ',') p = leader_json_space_(p + 1, end);
+    }
+    return false;
+}
+
+/* Plain digits: no sign, fraction or exponent. */
+LEADER_UNUSED_ static bool leader_json_u64_(leader_json_ value, uint64_t *out) {
+    uint64_t v = 0;
+    for (size_t i = 0; i < value.len; i++) {
+        uint64_t digit = (uint64_t)(value.at[i] - '0');
+        if (value.at[i] < '0' || value.at[i] > '9' || v > (UINT64_MAX - digit) / 10) return false;
+        v = v * 10 + digit;
+    }
+    *out = v;
+    return value.len > 0;
+}
+
+/* Writes text as a JSON string, quotes included; answers the length needed, as snprintf does. */
+LEADER_UNUSED_ static size_t leader_json_quote_(char *buf, size_t cap, const char *text) {
+    size_t n = 0;
+    char out[8] = "\"";
+    for (size_t w = 1;; text++) {
+        if (n + w < cap) memcpy(buf + n, out, w);
+        n += w;
+        if (*text == 0) break;
+        if (*text == '"' || *text == '\\') { out[0] = '\\'; out[1] = *text; w = 2; }
+        else if ((unsigned char)*text >= 0x20) { out[0] = *text; w = 1; }
+        else w = (size_t)snprintf(out, sizeof out, "\\u%04x", (unsigned)(unsigned char)*text);
+    }
+    if (n + 1 < cap) { buf[n] = '"'; buf[n + 1] = 0; }
+    else if (cap > 0) buf[cap - 1] = 0;
+    return n + 1;
+}
+
+/* RFC 3339 in UTC, always with six digits: "2026-11-16T01:28:19.182774Z". */
+LEADER_UNUSED_ static void leader_time_text_(char buf[28], int64_t unix_us) {
+    int64_t s = unix_us / 1000000, us = unix_us % 1000000;
+    if (us < 0) { us += 1000000; s -= 1; }
+    int64_t days = s / 86400, rest = s % 86400;
+    if (rest < 0) { rest += 86400; days -= 1; }
+    days += 719468;                 /* days since 0000-03-01: the leap day comes last in such a year              */
+    int64_t era = (days >= 0 ? days : days - 146096) / 146097, day = days - era * 146097;
+    int64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+    int64_t of_year = day - (365 * year + year / 4 - year / 100), m = (5 * of_year + 2) / 153;
+    int64_t month = m < 10 ? m + 3 : m - 9;
+    year += era * 400 + (month <= 2);
+    char text[160];
+    snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", (int)year, (int)month, (int)(of_year - (153 * m + 2) / 5 + 1),
+             (int)(rest / 3600), (int)(rest / 60 % 60), (int)(rest % 60), (int)us);
+    memcpy(buf, text, 27);
+    buf[27] = 0;
+}
+
+/* ---- what other threads see --------------------------------------------------------------------------------------
+
+   Two copies take turns: the loop fills the one that is not shown and then turns `version`. A reader never waits for
+   a writer that was stopped half-way; it looks again only if the writer turned the version under it. Every word is
+   stored with release and loaded with acquire order, so a reader that sees a word of a later writing also sees the
+   version that came before it. */
+
+static leader_shown_ leader_shown_now_(const leader_t *l) {
+    uint64_t version, words[LEADER_SHOWN_WORDS_];
+    leader_shown_ shown;
+    do {
+        version = LEADER_LOAD_(&l->version);
+        for (int i = 0; i < LEADER_SHOWN_WORDS_; i++) words[i] = LEADER_LOAD_(&l->shown[version & 1][i]);
+    } while (LEADER_LOAD_(&l->version) != version);
+    memcpy(&shown, words, sizeof shown);
+    return shown;
+}
+
+static void leader_show_(leader_t *l, const leader_shown_ *shown) {
+    uint64_t words[LEADER_SHOWN_WORDS_], *to = l->shown[(l->version + 1) & 1];
+    memcpy(words, shown, sizeof words);
+    for (int i = 0; i < LEADER_SHOWN_WORDS_; i++) LEADER_STORE_(&to[i], words[i]);
+    LEADER_STORE_(&l->version, l->version + 1);
+}
+
+#define LEADER_COUNT_(l, field)      LEADER_STORE_(&(l)->counts.field, (l)->counts.field + 1)
+#define LEADER_KEEP_(l, field, v)    LEADER_STORE_(&(l)->counts.field, (v))
+#define LEADER_KEEP_MAX_(l, field, v) do { if ((v) > (l)->counts.field) LEADER_KEEP_(l, field, v); } while (0)
+
+static int64_t leader_now_(const leader_t *l) {
+    return l->cfg.clock_ms ? l->cfg.clock_ms(l->cfg.clock_user) : leader_clock_ms_();
+}
+
+/* Open, and opened by this very process? */
+static bool leader_mine_(const leader_t *l) { return LEADER_LOAD_(&l->life) == LEADER_LOAD_(&leader_life_); }
+
+/* The text of the last error, where the loop's thread may read it in place. */
+static const char *leader_error_text_(const leader_t *l) { return (const char *)l->shown[l->version & 1] + offsetof(leader_shown_, error); }
+
+LEADER_API bool leader_is_leader(const leader_t *l) {
+    int64_t until = LEADER_LOAD_(&l->until_ms);      /* first the deadline, then the clock: a stall in between can */
+    return leader_mine_(l) && leader_now_(l) < until; /* only turn the answer to false                             */
+}
+
+LEADER_API leader_view leader_get_view(const leader_t *l) {
+    leader_view v;
+    memset(&v, 0, sizeof v);
+    v.age_ms = v.since_ms = -1;
+    if (!leader_mine_(l)) return v;
+    leader_shown_ s = leader_shown_now_(l);
+    int64_t now = leader_now_(l);
+    v.leading = now < s.until_ms;
+    v.state = s.state == LEADER_STATE_LEADER && !v.leading ? LEADER_STATE_DRAINING : (leader_state)s.state;
+    v.remaining_ms = now < s.lease_until_ms ? s.lease_until_ms - now : 0;
+    if (s.confirmed_ms != LEADER_NEVER_) v.age_ms = now - s.confirmed_ms;
+    if (s.state == LEADER_STATE_LEADER && !v.leading) return v;     /* expired without a tick: nobody leads        */
+    v.token = s.seen_token;
+    if (s.leader[0]) v.since_ms = now - s.since_ms;
+    memcpy(v.leader, s.leader, sizeof v.leader);
+    return v;
+}
+
+LEADER_API uint64_t leader_token(const leader_t *l) {
+    if (!leader_mine_(l)) return 0;
+    leader_shown_ s = leader_shown_now_(l);
+    return leader_now_(l) < s.until_ms ? s.token : 0;
+}
+
+LEADER_API int64_t leader_remaining_ms(const leader_t *l) { return leader_get_view(l).remaining_ms; }
+LEADER_API leader_state leader_get_state(const leader_t *l) { return leader_get_view(l).state; }
+
+LEADER_API int leader_get_leader(const leader_t *l, char *buf, size_t cap) {
+    leader_view v = leader_get_view(l);
+    return snprintf(buf, cap, "%s", v.leader);
+}
+
+LEADER_API bool leader_is_stopped(const leader_t *l) {
+    leader_state state = leader_get_state(l);
+    return state == LEADER_STATE_STOPPED || state == LEADER_STATE_NONE;
+}
+
+LEADER_API int leader_due_ms(const leader_t *l) {
+    if (!leader_mine_(l)) return 0;
+    int64_t due = LEADER_LOAD_(&l->due_ms), now = leader_now_(l);
+    return due <= now ? 0 : due - now > LEADER_WAIT_MAX_MS ? LEADER_WAIT_MAX_MS : (int)(due - now);
+}
+
+LEADER_API bool leader_is_healthy(const leader_t *l, int64_t tolerance_ms) {
+    if (!leader_mine_(l)) return false;
+    leader_shown_ s = leader_shown_now_(l);
+    int64_t due = LEADER_LOAD_(&l->due_ms), now = leader_now_(l);
+    if (s.state == LEADER_STATE_STOPPED) return true;
+    if (due != LEADER_NEVER_ && now - due > tolerance_ms) return false;
+    int64_t renewed = s.until_ms - l->cfg.renew_deadline_ms;
+    return s.state != LEADER_STATE_LEADER || now - renewed - l->cfg.renew_ms <= tolerance_ms;
+}
+
+LEADER_API leader_stats leader_get_stats(const leader_t *l) {
+    leader_stats out;
+    memset(&out, 0, sizeof out);
+    out.latency_ms_last = out.latency_ms_max = out.margin_ms_min = out.tick_late_ms_max = out.since_success_ms = -1;
+    if (!leader_mine_(l)) return out;
+    leader_shown_ s = leader_shown_now_(l);
+    const leader_counts_ *c = &l->counts;
+    out.terms = LEADER_LOAD_(&c->terms);
+    out.acquires = LEADER_LOAD_(&c->acquires);
+    out.renewals = LEADER_LOAD_(&c->renewals);
+    out.releases = LEADER_LOAD_(&c->releases);
+    out.transitions = LEADER_LOAD_(&c->transitions);
+    out.failures = LEADER_LOAD_(&c->failures);
+    out.failures_io = LEADER_LOAD_(&c->failures_io);
+    out.failures_timeout = LEADER_LOAD_(&c->failures_timeout);
+    out.failures_auth = LEADER_LOAD_(&c->failures_auth);
+    out.failures_corrupt = LEADER_LOAD_(&c->failures_corrupt);
+    out.failures_duplicate = LEADER_LOAD_(&c->failures_duplicate);
+    out.latency_ms_last = LEADER_LOAD_(&c->latency_ms_last);
+    out.latency_ms_max = LEADER_LOAD_(&c->latency_ms_max);
+    out.margin_ms_min = LEADER_LOAD_(&c->margin_ms_min);
+    out.tick_late_ms_max = LEADER_LOAD_(&c->tick_late_ms_max);
+    int64_t success = LEADER_LOAD_(&c->success_ms);
+    if (success != LEADER_NEVER_) out.since_success_ms = leader_now_(l) - success;
+    out.last_error = (leader_result)s.error_code;
+    memcpy(out.last_error_text, s.error, sizeof out.last_error_text);
+    return out;
+}
+
+LEADER_API const char *leader_strerror(leader_result result) {
+#define LEADER_RESULT_TEXT_(name, number, text) case name: return text;
+    switch (result) { LEADER_RESULTS(LEADER_RESULT_TEXT_) }
+    return "unknown result";
+}
+
+LEADER_API const char *leader_state_name(leader_state state) {
+#define LEADER_STATE_TEXT_(name, text) case name: return text;
+    switch (state) { LEADER_STATES(LEADER_STATE_TEXT_) }
+    return "unknown state";
+}
+
+/* From any thread and from signal handlers: leave a word for the next tick. */
+LEADER_API void leader_stop(leader_t *l) {
+    if (!leader_mine_(l)) return;
+    LEADER_STORE_(&l->stop_asked, 1u);
+    LEADER_STORE_(&l->due_ms, LEADER_NEVER_);
+}
+
+LEADER_API void leader_resign(leader_t *l, int64_t pause_ms) {
+    if (!leader_mine_(l)) return;
+    LEADER_STORE_(&l->resign_asked, (pause_ms > 0 ? pause_ms < INT64_MAX / 4 ? pause_ms : INT64_MAX / 4 : l->cfg.lease_ms) + 1);
+    LEADER_STORE_(&l->due_ms, LEADER_NEVER_);
+}
+
+/* ---- saying what happened ---------------------------------------------------------------------------------------- */
+
+static void leader_log_(leader_t *l, leader_level level, const char *format, ...) LEADER_PRINTF_(3, 4);
+static void leader_log_(leader_t *l, leader_level level, const char *format, ...) {
+    if (!l->cfg.on_log) return;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    l->cfg.on_log(l->cfg.user, level, text);
+}
+
+/* The error that leader_error() and the statistics tell. A text longer than its place is cut at a whole character. */
+static void leader_set_error_(leader_t *l, leader_result code, const char *text) {
+    leader_shown_ s = leader_shown_now_(l);
+    s.error_code = code;
+    size_t n = strlen(text);
+    if (n >= sizeof s.error) for (n = sizeof s.error - 1; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80; n--) {}
+    memset(s.error, 0, sizeof s.error);
+    memcpy(s.error, text, n);
+    leader_show_(l, &s);
+    l->error_now = true;
+}
+
+LEADER_API const char *leader_error(const leader_t *l) {
+    if (l->error) return l->error;  /* leader_init failed                                                         */
+    return leader_mine_(l) && l->error_now ? leader_error_text_(l) : "";
+}
+
+static void leader_count_failure_(leader_t *l, leader_result code) {
+    LEADER_COUNT_(l, failures);
+    switch (code) {
+    case LEADER_E_IO:        LEADER_COUNT_(l, failures_io); break;
+    case LEADER_E_TIMEOUT:   LEADER_COUNT_(l, failures_timeout); break;
+    case LEADER_E_AUTH:      LEADER_COUNT_(l, failures_auth); break;
+    case LEADER_E_CORRUPT:   LEADER_COUNT_(l, failures_corrupt); break;
+    case LEADER_E_DUPLICATE: LEADER_COUNT_(l, failures_duplicate); break;
+    default: break;
+    }
+}
+
+enum { LEADER_OP_NONE_, LEADER_OP_ACQUIRE_, LEADER_OP_RENEW_, LEADER_OP_RELEASE_, LEADER_OP_OBSERVE_ };
+static const char *const leader_op_names_[] = {"nothing", "acquire", "renew", "release", "observe"};
+
+/* A request failed. What the backend said of it while it ran (error_said) tells more than the code's own text. */
+static void leader_fail_(leader_t *l, int op, leader_result code, const char *text) {
+    char line[200];
+    leader_count_failure_(l, code);
+    if (!text && l->error_said) snprintf(line, sizeof line, "%s", leader_error_text_(l));
+    else snprintf(line, sizeof line, "%s: %s", leader_op_names_[op], text ? text : leader_strerror(code));
+    leader_set_error_(l, code, line);
+    if (!l->error_said) leader_log_(l, LEADER_LOG_WARN, "%s", line);
+}
+
+/* Reports who leads, if that changed. Never called between the end of our term and its on_stopped_leading. */
+static void leader_note_leader_(leader_t *l, const char *identity, uint64_t token) {
+    leader_shown_ s = leader_shown_now_(l);
+    bool other = strcmp(s.leader, identity) != 0;
+    if (other || s.seen_token != token) {
+        s.since_ms = l->now_ms;
+        s.seen_token = token;
+        memset(s.leader, 0, sizeof s.leader);
+        memcpy(s.leader, identity, strlen(identity));
+        leader_show_(l, &s);
+    }
+    if (!other) return;
+    if (identity[0]) LEADER_COUNT_(l, transitions);
+    if (l->cfg.on_new_leader) l->cfg.on_new_leader(l->cfg.user, identity);
+}
+
+/* ---- the core as backends see it --------------------------------------------------------------------------------- */
+
+static void leader_host_fd_(void *core, intptr_t fd, int events) {
+    leader_t *l = (leader_t *)core;
+    int i = 0;
+    while (i < l->fd_count && l->fds[i].fd != fd) i++;
+    if (events == 0) {
+        if (i == l->fd_count) return;
+        l->fds[i] = l->fds[--l->fd_count];
+    } else {
+        LEADER_ASSERT(i < LEADER_FDS_MAX);
+        if (i == LEADER_FDS_MAX) return;
+        if (i < l->fd_count && l->fds[i].events == events) return;
+        if (i == l->fd_count) l->fd_count++;
+        l->fds[i].fd = fd;
+        l->fds[i].events = events;
+    }
+    if (l->cfg.on_fd) l->cfg.on_fd(l->cfg.loop_user, fd, events);
+}
+
+static void leader_host_due_(void *core) {
+    leader_t *l = (leader_t *)core;
+    LEADER_STORE_(&l->due_ms, LEADER_NEVER_);
+    if (!l->busy && l->cfg.on_due) l->cfg.on_due(l->cfg.loop_user);
+}
+
+static void leader_host_log_(void *core, leader_level level, const char *text) {
+    leader_t *l = (leader_t *)core;
+    if (level == LEADER_LOG_ERROR) {
+        leader_set_error_(l, LEADER_E_IO, text);
+        l->error_said = true;
+    }
+    leader_log_(l, level, "%s", text);
+}
+
+static int64_t leader_host_now_(void *core) { return leader_now_((const leader_t *)core); }
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t leader_random_below_(leader_t *l, uint64_t bound) {
+    l->random ^= l->random << 13; l->random ^= l->random >> 7; l->random ^= l->random << 17;
+    return bound ? leader_mix_(l->random) % bound : 0;
+}
+
+static void leader_cancel_(leader_t *l) {
+    if (l->op == LEADER_OP_NONE_) return;
+    if (l->op == LEADER_OP_ACQUIRE_) l->maybe_ours = true;
+    l->op = LEADER_OP_NONE_;
+    if (l->cfg.backend.cancel) l->cfg.backend.cancel(l->cfg.backend.self);
+}
+
+static bool leader_answer_(leader_t *l);
+
+/* Reads the clock, then sends: a validity that starts here can only be shorter than what the store grants. */
+static bool leader_send_(leader_t *l, int op) {
+    LEADER_ASSERT(l->op == LEADER_OP_NONE_);
+    if (leader_pid_() != l->pid) {              /* a child that ran no fork handler: nothing here is its own      */
+        LEADER_STORE_(&l->until_ms, LEADER_NEVER_);
+        LEADER_STORE_(&l->life, 0u);
+        return false;
+    }
+    l->op = op;
+    l->seq += 1;
+    l->noticed = false;
+    l->sent_ms = leader_now_(l);
+    l->again_at_ms = LEADER_NEVER_;
+    l->timeout_ms = l->cfg.request_timeout_ms;
+    if (l->state == LEADER_STATE_LEADER && l->timeout_ms > l->lease_until_ms - l->sent_ms) l->timeout_ms = l->lease_until_ms - l->sent_ms;
+    if (l->timeout_ms < 1) l->timeout_ms = 1;
+    if (op == LEADER_OP_ACQUIRE_) LEADER_COUNT_(l, acquires);
+    return leader_answer_(l);
+}
+
+static leader_result leader_call_(leader_t *l, leader_record *seen) {
+    const leader_backend *b = &l->cfg.backend;
+    leader_request r;
+    memset(&r, 0, sizeof r);
+    memset(seen, 0, sizeof *seen);
+    r.seq = l->seq;
+    r.identity = l->identity;
+    r.nonce = l->nonce;
+    r.min_token = l->highest_token + 1;
+    r.lease_ms = l->cfg.lease_ms;
+    r.timeout_ms = l->timeout_ms;
+    r.now_ms = l->sent_ms;
+    r.reclaim = l->cfg.reclaim_identity && !l->answered;
+    l->error_said = false;
+    leader_result result = l->op == LEADER_OP_ACQUIRE_ ? b->acquire(b->self, &r, seen)
+                         : l->op == LEADER_OP_RENEW_   ? b->renew(b->self, &r, seen)
+                         : l->op == LEADER_OP_RELEASE_ ? b->release(b->self, &r, seen)
+                                                       : b->observe(b->self, &r, seen);
+    seen->holder[LEADER_IDENTITY_MAX] = 0;
+    bool wanted = result <= LEADER_PENDING
+               || (result == LEADER_HELD && (l->op == LEADER_OP_ACQUIRE_ || l->op == LEADER_OP_OBSERVE_))
+               || (result == LEADER_LOST && (l->op == LEADER_OP_RENEW_ || l->op == LEADER_OP_RELEASE_));
+    if (!wanted || seen->token > INT64_MAX) {
+        leader_host_log_(l, LEADER_LOG_ERROR, wanted ? "the store's token is beyond all reason" : "the backend gave an answer that does not belong to the request");
+        memset(seen, 0, sizeof *seen);
+        result = wanted ? LEADER_E_CORRUPT : LEADER_E_STATE;
+    }
+    return result;
+}
+
+/* 0, 1, 2, ... -> renew_retry_ms times 1, 2, 4, 4, ... */
+static int64_t leader_retry_delay_(const leader_config *cfg, int retry) { return cfg->renew_retry_ms << (retry < 2 ? retry : 2); }
+
+static int64_t leader_min_(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t leader_max_(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* When a standby tries again: at the moment when the lease can have run out, if the store could tell, but within
+   retry_ms; after errors later and later. Jitter only ever adds. */
+static void leader_plan_attempt_(leader_t *l, leader_result result, const leader_record *seen) {
+    const leader_config *cfg = &l->cfg;
+    int64_t jitter = (int64_t)leader_random_below_(l, (uint64_t)leader_min_(5, cfg->retry_ms / 20 + 1));
+    int64_t wait = cfg->retry_ms, rest = leader_min_(seen->expires_in_ms, cfg->retry_max_ms) + 1 + jitter;
+    if (result >= 0) {
+        l->failing = 0;
+        if (result == LEADER_HELD && seen->expires_in_ms >= 0) wait = leader_min_(wait, rest);
+    } else {
+        bool slow = result != LEADER_E_IO && result != LEADER_E_TIMEOUT;
+        int doublings = l->failing + (slow ? 2 : 0);
+        if (l->failing < 30) l->failing++;
+        for (; doublings > 0 && wait < cfg->retry_max_ms; doublings--) wait *= 2;
+        wait = leader_min_(wait, cfg->retry_max_ms);
+        if (seen->expires_in_ms > 0) wait = leader_min_(wait, leader_max_(rest, cfg->retry_ms));
+        wait = leader_max_(wait, leader_min_(seen->again_ms, cfg->retry_max_ms));
+        wait += (int64_t)leader_random_below_(l, (uint64_t)(wait / 4 + 1));
+    }
+    l->next_ms = l->now_ms + wait;
+}
+
+/* ---- terms ------------------------------------------------------------------------------------------------------- */
+
+static void leader_set_state_(leader_t *l, leader_state state) {
+    l->state = state;
+    leader_shown_ s = leader_shown_now_(l);
+    s.state = state;
+    leader_show_(l, &s);
+}
+
+/* The record is ours while the clock is below sent_ms + renew_deadline_ms: shown to all when we lead or drain. */
+static void leader_show_lease_(leader_t *l) {
+    leader_shown_ s = leader_shown_now_(l);
+    s.confirmed_ms = l->now_ms;
+    if (l->state == LEADER_STATE_LEADER) s.until_ms = l->lease_until_ms;
+    if (l->state != LEADER_STATE_FOLLOWER) s.lease_until_ms = l->lease_until_ms;
+    leader_show_(l, &s);
+    if (l->state == LEADER_STATE_LEADER) LEADER_STORE_(&l->until_ms, l->lease_until_ms);
+}
+
+static void leader_start_term_(leader_t *l) {
+    leader_shown_ s = leader_shown_now_(l);
+    bool other = strcmp(s.leader, l->identity) != 0;
+    l->state = LEADER_STATE_LEADER;
+    l->retries = 0;
+    s.state = LEADER_STATE_LEADER;
+    s.token = s.seen_token = l->token;
+    s.since_ms = l->now_ms;
+    memcpy(s.leader, l->identity, sizeof s.leader);
+    leader_show_(l, &s);
+    leader_show_lease_(l);
+    LEADER_COUNT_(l, terms);
+    leader_log_(l, LEADER_LOG_INFO, "leading, token %llu", (unsigned long long)l->token);
+    if (l->cfg.on_started_leading) l->cfg.on_started_leading(l->cfg.user, l->token);
+    if (!other) return;
+    LEADER_COUNT_(l, transitions);
+    if (l->cfg.on_new_leader) l->cfg.on_new_leader(l->cfg.user, l->identity);
+}
+
+/* Ends the term for good: first nobody can read true any more, then the callback hears of it, and only then is there
+   anything to say about the next leader. */
+static void leader_end_term_(leader_t *l, leader_result why, const leader_record *next) {
+    bool lost = why == LEADER_LOST || why == LEADER_E_DUPLICATE;
+    leader_cancel_(l);
+    LEADER_STORE_(&l->until_ms, LEADER_NEVER_);
+    leader_shown_ s = leader_shown_now_(l);
+    l->state = lost ? LEADER_STATE_FOLLOWER : LEADER_STATE_DRAINING;
+    s.state = l->state;
+    s.token = s.seen_token = 0;
+    s.until_ms = LEADER_NEVER_;
+    if (lost) s.lease_until_ms = LEADER_NEVER_;
+    memset(s.leader, 0, sizeof s.leader);
+    leader_show_(l, &s);
+    l->undrained = true;
+    l->holding = !lost;
+    l->next_ms = l->now_ms;
+    l->retries = 0;
+    l->drain_until_ms = l->cfg.drain_timeout_ms ? l->now_ms + l->cfg.drain_timeout_ms : INT64_MAX;
+    leader_log_(l, LEADER_LOG_INFO, "no longer leading: %s", why == LEADER_OK ? "asked to hand over" : leader_strerror(why));
+    if (l->cfg.on_stopped_leading) l->cfg.on_stopped_leading(l->cfg.user, l->token, why);
+    if (lost && next->holder[0]) leader_note_leader_(l, next->holder, next->token);
+    else if (l->cfg.on_new_leader) l->cfg.on_new_leader(l->cfg.user, "");
+}
+
+/* Where an election goes when it holds nothing more: back to the standbys, or to the end. */
+static void leader_let_go_(leader_t *l) {
+    leader_shown_ s = leader_shown_now_(l);
+    l->holding = l->maybe_ours = false;
+    l->failing = 0;
+    l->state = l->stopping ? LEADER_STATE_STOPPED : LEADER_STATE_FOLLOWER;
+    s.state = l->state;
+    s.lease_until_ms = LEADER_NEVER_;
+    leader_show_(l, &s);
+    l->next_ms = l->now_ms + l->cfg.retry_ms;
+    if (l->pause_ms) l->pause_until_ms = l->now_ms + l->pause_ms;
+    l->pause_ms = 0;
+}
+
+static void leader_start_release_(leader_t *l) {
+    l->retries = 0;
+    l->next_ms = l->now_ms;
+    leader_set_state_(l, LEADER_STATE_RELEASING);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static void leader_acquired_(leader_t *l, const leader_record *seen) {
+    const leader_config *cfg = &l->cfg;
+    uint64_t min_token = l->highest_token + 1;
+    l->maybe_ours = true;
+    int64_t hold_off = leader_min_(seen->hold_off_ms, INT64_MAX / 4);
+    if (cfg->cautious_start && !l->answered) hold_off = leader_max_(hold_off, cfg->lease_ms);
+    if (hold_off > 0) l->hold_until_ms = leader_max_(l->hold_until_ms, l->now_ms + hold_off);
+    l->answered = true;
+    if (seen->token < min_token) {
+        char text[120];
+        snprintf(text, sizeof text, "the store gave token %llu, but %llu was seen before", (unsigned long long)seen->token, (unsigned long long)l->highest_token);
+        leader_fail_(l, LEADER_OP_ACQUIRE_, LEADER_E_CORRUPT, text);
+        leader_plan_attempt_(l, LEADER_E_CORRUPT, seen);
+        return;
+    }
+    l->token = l->highest_token = seen->token;
+    l->lease_until_ms = l->sent_ms + cfg->renew_deadline_ms - LEADER_CLOCK_GRAIN_MS_;
+    if (l->now_ms >= l->lease_until_ms) {       /* too late to start a term: the next attempt adopts the record   */
+        leader_fail_(l, LEADER_OP_ACQUIRE_, LEADER_E_TIMEOUT, "the answer came after the renew deadline");
+        leader_plan_attempt_(l, LEADER_E_TIMEOUT, seen);
+        return;
+    }
+    l->holding = true;
+    l->failing = l->retries = 0;
+    l->next_ms = l->sent_ms + cfg->renew_ms;
+    LEADER_KEEP_(l, success_ms, l->now_ms);
+    if (l->now_ms > l->hold_until_ms) leader_start_term_(l);
+    else leader_log_(l, LEADER_LOG_WARN, "the store had forgotten its holder: leading only after %lld ms", (long long)(l->hold_until_ms - l->now_ms));
+}
+
+/* Somebody holds it, nobody does, or the store failed: report what was seen, plan the next attempt. */
+static void leader_looked_(leader_t *l, int op, leader_result result, const leader_record *seen) {
+    bool other = strcmp(seen->holder, l->identity) != 0 || result == LEADER_E_DUPLICATE;
+    if (result >= 0 || result == LEADER_E_DUPLICATE) {
+        leader_shown_ s = leader_shown_now_(l);
+        s.confirmed_ms = l->now_ms;
+        leader_show_(l, &s);
+        if (op == LEADER_OP_ACQUIRE_) { l->maybe_ours = false; l->answered = true; }
+    }
+    if (result >= 0) LEADER_KEEP_(l, success_ms, l->now_ms);
+    else if (op == LEADER_OP_ACQUIRE_ && (result == LEADER_E_IO || result == LEADER_E_TIMEOUT)) l->maybe_ours = true;
+    if (result < 0) leader_fail_(l, op, result, NULL);
+    else l->error_now = false;
+    leader_plan_attempt_(l, result, seen);
+    if (result == LEADER_OK) leader_note_leader_(l, "", 0);
+    else if (seen->holder[0]) leader_note_leader_(l, other ? seen->holder : "", other ? seen->token : 0);
+}
+
+static void leader_renewed_(leader_t *l) {
+    if (l->state == LEADER_STATE_LEADER) {
+        int64_t margin = l->lease_until_ms - l->now_ms;
+        if (l->counts.margin_ms_min < 0 || margin < l->counts.margin_ms_min) LEADER_KEEP_(l, margin_ms_min, margin);
+    }
+    LEADER_COUNT_(l, renewals);
+    LEADER_KEEP_(l, success_ms, l->now_ms);
+    l->error_now = false;
+    l->retries = 0;
+    l->lease_until_ms = l->sent_ms + l->cfg.renew_deadline_ms - LEADER_CLOCK_GRAIN_MS_;
+    l->next_ms = l->sent_ms + l->cfg.renew_ms;
+    leader_show_lease_(l);
+}
+
+/* A renewal failed, but the lease may well be ours: try again soon, within the deadline. */
+static void leader_renew_failed_(leader_t *l, leader_result result, const leader_record *seen) {
+    leader_fail_(l, LEADER_OP_RENEW_, result, NULL);
+    int64_t wait = leader_max_(leader_retry_delay_(&l->cfg, l->retries), leader_min_(seen->again_ms, l->cfg.retry_max_ms));
+    l->retries++;
+    if (l->state == LEADER_STATE_LEADER) {
+        if (l->cfg.renew_retries >= 0 && l->retries > l->cfg.renew_retries) { leader_end_term_(l, result, seen); return; }
+        if (wait >= l->lease_until_ms - l->now_ms) wait = (l->lease_until_ms - l->now_ms) / 2;
+    } else if (l->state == LEADER_STATE_FOLLOWER && l->now_ms >= l->lease_until_ms) {
+        l->holding = false;                     /* held off so long that it may have run out: ask for it afresh   */
+    }
+    l->next_ms = l->now_ms + wait;
+}
+
+static void leader_renew_answered_(leader_t *l, leader_result result, const leader_record *seen) {
+    if (result == LEADER_OK) { leader_renewed_(l); return; }
+    if (result != LEADER_LOST && result != LEADER_E_DUPLICATE) { leader_renew_failed_(l, result, seen); return; }
+    if (result == LEADER_E_DUPLICATE) leader_fail_(l, LEADER_OP_RENEW_, result, NULL);
+    if (l->state == LEADER_STATE_LEADER) leader_end_term_(l, result, seen);
+    else leader_let_go_(l);                     /* it was draining or holding off: nobody was told that it leads  */
+    l->holding = l->maybe_ours = false;
+    leader_plan_attempt_(l, LEADER_HELD, seen);
+    if (seen->holder[0] && strcmp(seen->holder, l->identity) != 0) leader_note_leader_(l, seen->holder, seen->token);
+}
+
+static void leader_release_answered_(leader_t *l, leader_result result) {
+    if (result == LEADER_OK) {
+        LEADER_COUNT_(l, releases);
+        LEADER_KEEP_(l, success_ms, l->now_ms);
+    } else if (result != LEADER_LOST) {
+        leader_fail_(l, LEADER_OP_RELEASE_, result, NULL);
+        int limit = l->cfg.renew_retries < 0 ? 3 : l->cfg.renew_retries;
+        if (l->holding && l->retries < limit) {
+            l->next_ms = l->now_ms + leader_retry_delay_(&l->cfg, l->retries++);
+            return;
+        }
+        leader_log_(l, LEADER_LOG_WARN, "the lease could not be released: it is left to expire");
+    }
+    leader_let_go_(l);
+}
+
+/* Asks the backend for the outcome of the request under way. True: it ended. */
+static bool leader_answer_(leader_t *l) {
+    leader_record seen;
+    int op = l->op;
+    leader_result result = leader_call_(l, &seen);
+    l->now_ms = leader_now_(l);
+    if (result != LEADER_PENDING) l->op = LEADER_OP_NONE_;
+    if (l->state == LEADER_STATE_LEADER && l->now_ms >= l->lease_until_ms) {
+        leader_end_term_(l, LEADER_E_TIMEOUT, &seen);       /* over for good, whatever the answer is              */
+        return true;
+    }
+    int64_t took = l->now_ms - l->sent_ms;
+    if (result == LEADER_PENDING) {
+        l->again_at_ms = seen.again_ms > 0 ? l->now_ms + leader_min_(seen.again_ms, LEADER_WAIT_MAX_MS) : LEADER_NEVER_;
+        if (took < l->timeout_ms) return false;
+        leader_cancel_(l);
+        if (!l->error_said) {
+            char text[64];
+            snprintf(text, sizeof text, "%s: no answer within %lld ms", leader_op_names_[op], (long long)took);
+            leader_host_log_(l, LEADER_LOG_ERROR, text);
+        }
+        result = LEADER_E_TIMEOUT;
+    }
+    LEADER_KEEP_(l, latency_ms_last, took);
+    LEADER_KEEP_MAX_(l, latency_ms_max, took);
+    if (op == LEADER_OP_ACQUIRE_ && result == LEADER_OK) { leader_acquired_(l, &seen); return true; }
+    if (seen.token > l->highest_token) l->highest_token = seen.token;
+    if (op == LEADER_OP_RENEW_) leader_renew_answered_(l, result, &seen);
+    else if (op == LEADER_OP_RELEASE_) leader_release_answered_(l, result);
+    else leader_looked_(l, op, result, &seen);
+    return true;
+}
+
+/* ---- the state machine ------------------------------------------------------------------------------------------- */
+
+/* Leaves the competition from FOLLOWER: what may be ours in the store is given back first. */
+static void leader_withdraw_(leader_t *l) {
+    leader_cancel_(l);
+    if ((l->holding || l->maybe_ours) && !(l->stopping && l->cfg.keep_lease_on_stop)) leader_start_release_(l);
+    else leader_let_go_(l);
+}
+
+/* leader_stop and leader_resign left a word: the first tick after it obeys. */
+static void leader_obey_(leader_t *l) {
+    static const leader_record nobody = {"", 0, 0, 0, 0};
+    bool stop = !l->stopping && LEADER_LOAD_(&l->stop_asked);
+    int64_t pause = LEADER_LOAD_(&l->resign_asked) ? LEADER_SWAP_(&l->resign_asked, 0) : 0;
+    if (stop) l->stopping = true;
+    if (pause) l->pause_ms = pause - 1;
+    if (!stop && !pause) return;
+    if (l->state == LEADER_STATE_LEADER) leader_end_term_(l, LEADER_OK, &nobody);
+    else if (l->state == LEADER_STATE_FOLLOWER) leader_withdraw_(l);
+}
+
+/* Notices and planned expiries may make a standby ask early, but not more than this often in each retry_ms: a store
+   that changes all the time must not turn standbys into a storm. */
+enum { LEADER_EARLY_MAX_ = 8 };
+
+static bool leader_may_ask_(leader_t *l) {
+    if (l->now_ms - l->window_ms >= l->cfg.retry_ms) { l->window_ms = l->now_ms; l->early = 0; }
+    if (l->early > LEADER_EARLY_MAX_) { l->next_ms = l->window_ms + l->cfg.retry_ms; return false; }
+    l->early++;
+    return true;
+}
+
+static bool leader_may_compete_(leader_t *l) {
+    if (l->undrained && (!l->cfg.is_drained || l->cfg.is_drained(l->cfg.user))) l->undrained = false;
+    return !l->cfg.observe_only && !l->undrained && l->now_ms >= l->pause_until_ms
+        && (!l->cfg.is_healthy || l->cfg.is_healthy(l->cfg.user));
+}
+
+static bool leader_follow_(leader_t *l) {
+    if (l->holding && l->now_ms > l->hold_until_ms && l->now_ms < l->lease_until_ms) { leader_start_term_(l); return true; }
+    if (l->holding) return l->now_ms >= l->next_ms && leader_send_(l, LEADER_OP_RENEW_);
+    if (l->now_ms < l->pause_until_ms && l->next_ms > l->pause_until_ms) l->next_ms = l->pause_until_ms;
+    if (!l->noticed && l->now_ms < l->next_ms) return false;
+    if (!leader_may_ask_(l)) return false;
+    if (leader_may_compete_(l)) return leader_send_(l, LEADER_OP_ACQUIRE_);
+    if (l->cfg.backend.observe) return leader_send_(l, LEADER_OP_OBSERVE_);
+    l->noticed = false;
+    l->next_ms = l->now_ms + l->cfg.retry_ms;
+    return false;
+}
+
+static bool leader_lead_(leader_t *l) {
+    static const leader_record nobody = {"", 0, 0, 0, 0};
+    if (l->now_ms < l->next_ms) return false;
+    if (l->cfg.is_healthy && !l->cfg.is_healthy(l->cfg.user)) { leader_end_term_(l, LEADER_UNHEALTHY, &nobody); return true; }
+    return leader_send_(l, LEADER_OP_RENEW_);
+}
+
+static bool leader_drain_(leader_t *l) {
+    if (!l->cfg.is_drained || l->cfg.is_drained(l->cfg.user)) {
+        l->undrained = false;
+        if (l->stopping && l->cfg.keep_lease_on_stop) leader_let_go_(l);
+        else leader_start_release_(l);
+        return true;
+    }
+    if (l->now_ms >= l->drain_until_ms) {
+        leader_log_(l, LEADER_LOG_WARN, "the work was not over within drain_timeout_ms: the lease is left to expire");
+        leader_let_go_(l);
+        return true;
+    }
+    return l->now_ms >= l->next_ms && leader_send_(l, LEADER_OP_RENEW_);
+}
+
+/* One step; true: something happened, look again. The deadline comes before everything else. */
+static bool leader_step_(leader_t *l) {
+    static const leader_record nobody = {"", 0, 0, 0, 0};
+    if (l->state == LEADER_STATE_LEADER && l->now_ms >= l->lease_until_ms) {
+        leader_end_term_(l, LEADER_E_TIMEOUT, &nobody);
+        return true;
+    }
+    leader_obey_(l);
+    if (l->op != LEADER_OP_NONE_) return leader_answer_(l);
+    switch (l->state) {
+    case LEADER_STATE_FOLLOWER:  return leader_follow_(l);
+    case LEADER_STATE_LEADER:    return leader_lead_(l);
+    case LEADER_STATE_DRAINING:  return leader_drain_(l);
+    case LEADER_STATE_RELEASING: return l->now_ms >= l->next_ms && leader_send_(l, LEADER_OP_RELEASE_);
+    case LEADER_STATE_STOPPED:
+    case LEADER_STATE_NONE:      break;
+    }
+    return false;
+}
+
+/* The moment of the next tick. */
+static int64_t leader_due_(const leader_t *l) {
+    enum { DRAIN_POLL_MS = 50, NO_LOOP_MS = 20 };
+    int64_t due = l->op == LEADER_OP_NONE_ ? l->next_ms : l->sent_ms + l->timeout_ms;
+    if (l->op != LEADER_OP_NONE_ && l->again_at_ms != LEADER_NEVER_) due = leader_min_(due, l->again_at_ms);
+    if (l->op != LEADER_OP_NONE_ && !l->cfg.on_fd) due = leader_min_(due, l->now_ms + NO_LOOP_MS);
+    if (l->state == LEADER_STATE_STOPPED) due = l->now_ms + 100;
+    if (l->state == LEADER_STATE_LEADER) due = leader_min_(due, l->lease_until_ms);
+    if (l->state == LEADER_STATE_DRAINING) due = leader_min_(due, leader_min_(l->drain_until_ms, l->now_ms + DRAIN_POLL_MS));
+    if (l->state == LEADER_STATE_FOLLOWER && l->holding && l->now_ms <= l->hold_until_ms) due = leader_min_(due, l->hold_until_ms + 1);
+    return due;
+}
+
+LEADER_API int leader_tick(leader_t *l) {
+    enum { STEPS_MAX = 8, IDLE_MS = 100 };
+    if (!leader_mine_(l)) return IDLE_MS;
+    if (l->busy) {
+        leader_set_error_(l, LEADER_E_REENTRANT, "leader_tick was called from inside a callback: ignored");
+        return IDLE_MS;
+    }
+    l->busy = true;
+    l->now_ms = leader_now_(l);
+    if (l->unsaid) {
+        l->unsaid = false;
+        leader_log_(l, LEADER_LOG_WARN, "config.backend is empty: single node, always leader (leader_single_backend() says so on purpose)");
+    }
+    int64_t due = LEADER_LOAD_(&l->due_ms);
+    if (due != LEADER_NEVER_) LEADER_KEEP_MAX_(l, tick_late_ms_max, l->now_ms - due);
+    LEADER_STORE_(&l->due_ms, INT64_MAX);       /* a word that comes while we step makes it due again             */
+    bool polls = l->cfg.backend.poll && l->state != LEADER_STATE_STOPPED;
+    bool again = l->op == LEADER_OP_NONE_ && l->polled_ms == l->now_ms;
+    if (polls && !again) {
+        l->polled_ms = l->now_ms;
+        if (l->cfg.backend.poll(l->cfg.backend.self)) l->noticed = true;
+    }
+    for (int steps = 0; steps < STEPS_MAX && leader_step_(l); steps++) l->now_ms = leader_now_(l);
+    l->busy = false;
+    if (!leader_mine_(l)) return IDLE_MS;       /* a child that ran no fork handler found out                     */
+    int64_t wait = polls && again ? 1 : leader_due_(l) - l->now_ms;
+    wait = leader_max_(1, leader_min_(wait, LEADER_WAIT_MAX_MS));
+    if (LEADER_SWAP_(&l->due_ms, l->now_ms + wait) != LEADER_NEVER_) return (int)wait;
+    LEADER_STORE_(&l->due_ms, LEADER_NEVER_);
+    return 1;
+}
+
+LEADER_API int leader_fds(const leader_t *l, leader_fd out[LEADER_FDS_MAX]) {
+    if (!leader_mine_(l)) return 0;
+    memcpy(out, l->fds, sizeof(leader_fd) * (size_t)l->fd_count);
+    return l->fd_count;
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+static bool leader_doze_(leader_t *l, int64_t max_ms) {
+    int64_t ms = leader_mine_(l) ? leader_min_(max_ms, leader_due_ms(l)) : max_ms;
+    if (ms <= 0) return false;
+    return leader_nap_(l->fds, leader_mine_(l) ? l->fd_count : 0, (int)leader_min_(ms, LEADER_WAIT_MAX_MS));
+}
+
+LEADER_API void leader_sleep(leader_t *l, int max_ms) {
+    if (!l->busy) leader_doze_(l, max_ms);
+}
+
+LEADER_API leader_result leader_wait(leader_t *l, int64_t timeout_ms) {
+    if (!leader_mine_(l)) return LEADER_E_STATE;
+    if (l->busy) return LEADER_E_REENTRANT;
+    int64_t start = leader_now_(l);
+    for (;;) {
+        leader_tick(l);
+        if (leader_is_leader(l)) return LEADER_OK;
+        if (leader_is_stopped(l) || l->stopping || l->cfg.observe_only) return LEADER_E_STATE;
+        int64_t left = timeout_ms < 0 ? LEADER_WAIT_MAX_MS : timeout_ms - (leader_now_(l) - start);
+        if (left <= 0) return LEADER_E_TIMEOUT;
+        if (leader_doze_(l, left)) return LEADER_PENDING;
+    }
+}
+
+LEADER_API leader_result leader_close(leader_t *l, int64_t timeout_ms) {
+    leader_result result = LEADER_OK;
+    if (!leader_mine_(l)) return LEADER_OK;     /* zeroed, closed, or the parent's: nothing of ours               */
+    if (l->busy) {
+        leader_set_error_(l, LEADER_E_REENTRANT, "leader_close was called from inside a callback: ignored");
+        return LEADER_E_REENTRANT;
+    }
+    leader_stop(l);
+    int64_t start = leader_now_(l);
+    for (;;) {
+        leader_tick(l);
+        if (leader_is_stopped(l)) break;
+        int64_t left = timeout_ms < 0 ? LEADER_WAIT_MAX_MS : timeout_ms - (leader_now_(l) - start);
+        if (left <= 0) { result = LEADER_E_TIMEOUT; break; }
+        leader_doze_(l, left);
+    }
+    if (!leader_mine_(l)) return LEADER_OK;
+    l->busy = true;
+    leader_cancel_(l);
+    if (l->cfg.backend.close) l->cfg.backend.close(l->cfg.backend.self);
+    LEADER_STORE_(&l->life, 0u);
+    return result;
+}
+
+/* ---- single node ------------------------------------------------------------------------------------------------- */
+
+static leader_result leader_single_ok_(void *self, const leader_request *r, leader_record *seen) {
+    (void)self;
+    memcpy(seen->holder, r->identity, strlen(r->identity) + 1);
+    seen->token = r->min_token;
+    return LEADER_OK;
+}
+
+LEADER_API leader_backend leader_single_backend(void) {
+    leader_backend b;
+    memset(&b, 0, sizeof b);
+    b.acquire = b.renew = b.release = b.observe = leader_single_ok_;
+    return b;
+}
+
+/* ---- set-up ------------------------------------------------------------------------------------------------------ */
+
+LEADER_API const char *leader_make_identity(char *buf, size_t cap, const char *prefix) {
+    char host[128], text[512], tail[48];
+    if (cap == 0) return buf;
+    leader_host_name_(host, sizeof host);
+    int tail_len = snprintf(tail, sizeof tail, "-%ld-%08lx", (long)leader_pid_(), (unsigned long)(LEADER_RANDOM64() & 0xffffffffu));
+    int n = snprintf(text, sizeof text, "%.250s%s%s", prefix ? prefix : "", prefix && prefix[0] ? "-" : "", host[0] ? host : "host");
+    /* What makes it unique is at the end: the rest gives way to it, cut at a whole character. */
+    size_t limit = leader_min_((int64_t)cap, LEADER_IDENTITY_MAX + 1) > tail_len + 1 ? (size_t)leader_min_((int64_t)cap, LEADER_IDENTITY_MAX + 1) - (size_t)tail_len - 1 : 0;
+    size_t keep = (size_t)n < limit ? (size_t)n : limit;
+    while (keep > 0 && keep < (size_t)n && ((unsigned char)text[keep] & 0xc0) == 0x80) keep--;
+    snprintf(buf, cap, "%.*s%s", (int)keep, text, keep > 0 ? tail : tail + (cap <= (size_t)tail_len ? (size_t)tail_len + 1 - cap : 1));
+    return buf;
+}
+
+#define LEADER_REFUSE_(...) do { snprintf(why, cap, __VA_ARGS__); return false; } while (0)
+#define LEADER_LL_(x) ((long long)(x))
+
+static bool leader_check_identity_(const char *identity, char *why, size_t cap) {
+    if (!identity || !identity[0]) LEADER_REFUSE_("identity is missing: every candidate needs a name of its own");
+    size_t n = 0;
+    while (n <= LEADER_IDENTITY_MAX && identity[n]) n++;
+    if (n > LEADER_IDENTITY_MAX) LEADER_REFUSE_("identity is longer than %d bytes", LEADER_IDENTITY_MAX);
+    for (size_t i = 0, w; i < n; i += w) {
+        w = leader_utf8_(identity + i, n - i);
+        if (w == 0) LEADER_REFUSE_("identity is not UTF-8 at byte %d", (int)i);
+    }
+    return true;
+}
+
+static bool leader_check_backend_(leader_t *l, const leader_backend *b, bool observe_only, char *why, size_t cap) {
+    if (!b->self && !b->acquire && !b->renew && !b->release && !b->observe && !b->poll && !b->cancel && !b->open && !b->close) {
+        l->cfg.backend = leader_single_backend();
+        l->unsaid = true;
+        return true;
+    }
+    if (!b->acquire) LEADER_REFUSE_("backend.acquire is missing");
+    if (!b->renew)   LEADER_REFUSE_("backend.renew is missing");
+    if (!b->release) LEADER_REFUSE_("backend.release is missing");
+    if (observe_only && !b->observe) LEADER_REFUSE_("backend.observe is missing, and observe_only needs it");
+    return true;
+}
+
+/* Fills the defaults in and checks that the times fit each other: every message names the fields and their values. */
+static bool leader_check_times_(leader_config *c, char *why, size_t cap) {
+    const int64_t limit = INT64_C(1000) * 86400 * 3650;
+    const struct { const char *name; int64_t value; } times[] = {
+        {"lease_ms", c->lease_ms}, {"renew_deadline_ms", c->renew_deadline_ms}, {"renew_ms", c->renew_ms}, {"renew_retry_ms", c->renew_retry_ms},
+        {"retry_ms", c->retry_ms}, {"retry_max_ms", c->retry_max_ms}, {"request_timeout_ms", c->request_timeout_ms}, {"drain_timeout_ms", c->drain_timeout_ms}};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+        if (times[i].value < 0) LEADER_REFUSE_("%s (%lld) is negative", times[i].name, LEADER_LL_(times[i].value));
+        if (times[i].value > limit) LEADER_REFUSE_("%s (%lld) is more than ten years", times[i].name, LEADER_LL_(times[i].value));
+    }
+    if (c->renew_retries < -1 || c->renew_retries > 1000) LEADER_REFUSE_("renew_retries (%d) is not within -1..1000", c->renew_retries);
+    if (!c->lease_ms)           c->lease_ms = 15000;
+    if (!c->renew_deadline_ms)  c->renew_deadline_ms = c->lease_ms * 2 / 3;
+    if (!c->renew_ms)           c->renew_ms = c->lease_ms / 3;
+    if (c->renew_deadline_ms >= c->lease_ms) LEADER_REFUSE_("renew_deadline_ms (%lld) must be less than lease_ms (%lld)", LEADER_LL_(c->renew_deadline_ms), LEADER_LL_(c->lease_ms));
+    if (c->renew_ms >= c->renew_deadline_ms) LEADER_REFUSE_("renew_ms (%lld) must be less than renew_deadline_ms (%lld)", LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
+    int64_t slack = c->renew_deadline_ms - c->renew_ms;
+    if (!c->renew_retry_ms)     c->renew_retry_ms = leader_max_(1, leader_min_(500, slack / 10));
+    if (!c->renew_retries)      c->renew_retries = 3;
+    if (!c->retry_ms)           c->retry_ms = leader_max_(1, leader_min_(2000, c->renew_ms));
+    if (!c->retry_max_ms)       c->retry_max_ms = leader_max_(60000, c->retry_ms);
+    if (!c->request_timeout_ms) c->request_timeout_ms = leader_max_(1, slack / 2);
+    if (c->renew_ms < 1 || slack <= LEADER_CLOCK_GRAIN_MS_ + 1) LEADER_REFUSE_("lease_ms (%lld) is too short: renew_ms (%lld), renew_deadline_ms (%lld)", LEADER_LL_(c->lease_ms), LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
+    if (c->retry_max_ms < c->retry_ms) LEADER_REFUSE_("retry_max_ms (%lld) must not be less than retry_ms (%lld)", LEADER_LL_(c->retry_max_ms), LEADER_LL_(c->retry_ms));
+    if (c->request_timeout_ms > slack) LEADER_REFUSE_("request_timeout_ms (%lld) does not fit between renew_ms (%lld) and renew_deadline_ms (%lld)", LEADER_LL_(c->request_timeout_ms), LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
+    int64_t need = 0;
+    for (int i = 0; i < c->renew_retries && need <= slack; i++) need += leader_retry_delay_(c, i);
+    if (need >= slack) LEADER_REFUSE_("renew_retries (%d) from renew_retry_ms (%lld) on do not fit between renew_ms (%lld) and renew_deadline_ms (%lld)", c->renew_retries, LEADER_LL_(c->renew_retry_ms), LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
+    return true;
+}
+
+static leader_result leader_refuse_(leader_t *l, const char *why) {
+    leader_shown_ s;
+    memset(&s, 0, sizeof s);
+    leader_show_(l, &s);
+    leader_set_error_(l, LEADER_E_CONFIG, why);
+    l->error = leader_error_text_(l);
+    LEADER_STORE_(&l->life, 0u);
+    return LEADER_E_CONFIG;
+}
+
+LEADER_API leader_result leader_init_(leader_t *l, size_t l_size, const leader_config *cfg, size_t cfg_size, int version) {
+    char why[160];
+    if (!l) return LEADER_E_CONFIG;
+    if (l_size != sizeof *l || cfg_size != sizeof *cfg || version != LEADER_VERSION_NUM) {
+        l->error = "leader.h differs between the caller and the implementation: compile both with the same version";
+        return LEADER_E_CONFIG;
+    }
+    memset(l, 0, sizeof *l);
+    if (!cfg) return leader_refuse_(l, "config is NULL");
+    l->cfg = *cfg;
+    if (!leader_check_identity_(cfg->identity, why, sizeof why) || !leader_check_backend_(l, &cfg->backend, cfg->observe_only, why, sizeof why)
+        || !leader_check_times_(&l->cfg, why, sizeof why)) return leader_refuse_(l, why);
+    if (!leader_watch_forks_()) return leader_refuse_(l, "pthread_atfork failed: out of memory");
+
+    memcpy(l->identity, cfg->identity, strlen(cfg->identity));
+    l->cfg.identity = l->identity;
+    l->pid = leader_pid_();
+    l->nonce = LEADER_RANDOM64() | 1;           /* never 0, so that 0 can mean "none" in a record                 */
+    l->random = leader_mix_(l->nonce) | 1;
+    l->state = LEADER_STATE_FOLLOWER;
+    l->until_ms = l->due_ms = l->hold_until_ms = l->pause_until_ms = l->polled_ms = LEADER_NEVER_;
+    l->window_ms = l->next_ms = leader_now_(l);
+    leader_shown_ s;
+    memset(&s, 0, sizeof s);
+    s.state = LEADER_STATE_FOLLOWER;
+    s.until_ms = s.lease_until_ms = s.confirmed_ms = LEADER_NEVER_;
+    leader_show_(l, &s);
+    leader_counts_ *c = &l->counts;
+    c->latency_ms_last = c->latency_ms_max = c->margin_ms_min = c->tick_late_ms_max = -1;
+    c->success_ms = LEADER_NEVER_;
+
+    leader_host host = {l, &l->cfg, leader_host_fd_, leader_host_due_, leader_host_log_, leader_host_now_};
+    l->host = host;
+    l->life = LEADER_LOAD_(&leader_life_);
+    const char *wrong = l->cfg.backend.open ? l->cfg.backend.open(l->cfg.backend.self, &l->host) : NULL;
+    return wrong ? leader_refuse_(l, wrong) : LEADER_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* LEADER_IMPLEMENTATION */
+
+/* Backends declare and implement themselves in the same way: see the top of each. */
+#if defined(LEADER_WITH_REDIS)
+#  include "backends/leader_redis.h"
+#endif
+#if defined(LEADER_WITH_K8S)
+#  include "backends/leader_k8s.h"
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------------
+   This software is available under two licences: choose whichever you prefer.
+
+   ALTERNATIVE A - MIT License
+
+   Copyright (c) 2026 the leader.h authors
+
+   Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+   documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+   rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+   persons to whom the Software is furnished to do so, subject to the following conditions: The above copyright notice and
+   this permission notice shall be included in all copies or substantial portions of the Software.
+
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+   WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+   COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+   OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+
+   ALTERNATIVE B - Public Domain (unlicense.org)
+
+   This is free and unencumbered software released into the public domain. Anyone is free to copy, modify, publish, use,
+   compile, sell, or distribute this software, either in source code form or as a compiled binary, for any purpose,
+   commercial or non-commercial, and by any means. In jurisdictions that recognize copyright laws, the author or authors
+   of this software dedicate any and all copyright interest in the software to the public domain. We make this dedication
+   for the benefit of the public at large and to the detriment of our heirs and successors. We intend this dedication to be
+   an overt act of relinquishment in perpetuity of all present and future rights to this software under copyright law.
+
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+   WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS BE
+   LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT
+   OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+   ------------------------------------------------------------------------------------------------------------------ */
