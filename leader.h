@@ -1713,6 +1713,762 @@ LEADER_API leader_result leader_init_(leader_t *l, size_t l_size, const leader_c
     return wrong ? leader_refuse_(l, wrong) : LEADER_OK;
 }
 
+/* ---- file backend ------------------------------------------------------------------------------------------------
+
+   Next to "job.lease" stands the directory "job.lease.d". It holds the record, under a number for a name. Every write,
+   be it take, renewal or release, is a new file linked under the next number, which fails if somebody was first; and it
+   counts only if the directory, listed after the link, still has the record that the write was based on and nothing newer
+   but the write itself. So nobody ever waits for anybody, and a writer that was stopped anywhere on the way, for however
+   long, fails by construction when it goes on. The highest number is the record; a write that counted removes the older.
+
+   A term's token is the number of the write that began it. An empty directory starts at the wall clock's milliseconds,
+   so that numbers go on rising when somebody wipes it, and a late writer of the old numbers stays below the new ones.
+
+   "lock.<nonce>" is held with an open-file-description lock by the process with that nonce for as long as it lives. Where
+   the record names that very inode, on this very kernel and a local file system, a free lock means that the holder is
+   dead, and a standby need not wait for the lease. A lock can only shorten a lease, never lengthen it.
+
+   "job.lease" itself is a copy for people and other programs to read. It decides nothing. */
+
+#if !defined(LEADER_NO_FILE)
+#if defined(_WIN32)
+
+static const char *leader_file_open_(void *self, const leader_host *host) {
+    (void)self; (void)host;
+    return "leader_file_backend: not available on Windows";
+}
+static leader_result leader_file_nothing_(void *self, const leader_request *r, leader_record *seen) {
+    (void)self; (void)r; (void)seen;
+    return LEADER_E_CONFIG;
+}
+LEADER_API leader_backend leader_file_backend(leader_file *f, const char *path) {
+    leader_backend b;
+    memset(&b, 0, sizeof b);
+    (void)path;
+    b.self = f;
+    b.acquire = b.renew = b.release = b.observe = leader_file_nothing_;
+    b.open = leader_file_open_;
+    return b;
+}
+
+#else
+
+#include <sys/stat.h>
+#if defined(__linux__)
+#  include <sys/inotify.h>
+#  include <sys/vfs.h>
+#  ifndef F_OFD_GETLK
+#    define F_OFD_GETLK 36          /* glibc shows them only under _GNU_SOURCE; the kernel's numbers never change */
+#    define F_OFD_SETLK 37
+#  endif
+#else
+#  include <dirent.h>
+#endif
+
+enum { LEADER_FILE_TEXT_MAX_ = 8192, LEADER_FILE_NAME_MAX_ = 32 };
+#define LEADER_NUMBER_MAX_ ((UINT64_C(1) << 53) - 1)    /* what every reader of JSON can hold                     */
+
+typedef struct leader_lease_ {      /* a record as read                                                           */
+    char     holder[LEADER_IDENTITY_MAX + 1], boot_id[40];
+    uint64_t number, form, token, nonce, seq, time_namespace, lock_device, lock_inode, stamp_ms;
+    int64_t  lease_ms;
+} leader_lease_;
+
+typedef struct leader_listing_ {    /* the numbers in the directory                                               */
+    uint64_t highest;
+    int      newer;                 /* how many are above the one asked for                                       */
+    bool     there;                 /* that one is there                                                          */
+} leader_listing_;
+
+static leader_result leader_file_fail_(leader_file *f, leader_result code, const char *format, ...) LEADER_PRINTF_(3, 4);
+static leader_result leader_file_fail_(leader_file *f, leader_result code, const char *format, ...) {
+    char text[LEADER_PATH_MAX + 160];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    f->host.log(f->host.core, LEADER_LOG_ERROR, text);
+    return code;
+}
+
+static leader_result leader_file_errno_(leader_file *f, const char *what, const char *name) {
+    int e = errno;
+    return leader_file_fail_(f, e == EACCES || e == EPERM ? LEADER_E_AUTH : LEADER_E_IO, "%s %s: %s", what, name, strerror(e));
+}
+
+/* -- reading the directory and its records -- */
+
+/* The number that a name stands for; 0: not a number. Leading zeros would give one number two names: not a number. */
+static uint64_t leader_file_number_(const char *name) {
+    leader_json_ digits = {name, strlen(name)};
+    uint64_t n = 0;
+    return name[0] != '0' && leader_json_u64_(digits, &n) ? n : 0;
+}
+
+/* Calls `each` for every name in the directory. No opendir: it would allocate. */
+static bool leader_file_names_(int dir, void (*each)(void *to, int dir, const char *name), void *to) {
+    if (lseek(dir, 0, SEEK_SET) < 0) return false;
+#if defined(__linux__)
+    union { uint64_t align; char bytes[4096]; } buf;
+    for (;;) {
+        long got = syscall(SYS_getdents64, dir, buf.bytes, sizeof buf.bytes);
+        if (got <= 0) return got == 0;
+        for (long at = 0; at < got;) {          /* u64 inode, u64 offset, u16 length, u8 type, name               */
+            uint16_t length;
+            memcpy(&length, buf.bytes + at + 16, sizeof length);
+            each(to, dir, buf.bytes + at + 19);
+            at += length;
+        }
+    }
+#else
+    int copy = dup(dir);
+    DIR *d = copy < 0 ? NULL : fdopendir(copy);
+    if (!d) { if (copy >= 0) close(copy); return false; }
+    rewinddir(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;) each(to, dir, e->d_name);
+    closedir(d);
+    return true;
+#endif
+}
+
+typedef struct leader_count_names_ { leader_listing_ *listing; uint64_t base; } leader_count_names_;
+
+static void leader_file_count_name_(void *to, int dir, const char *name) {
+    leader_count_names_ *count = (leader_count_names_ *)to;
+    uint64_t n = leader_file_number_(name);
+    (void)dir;
+    if (n == 0) return;
+    if (n > count->listing->highest) count->listing->highest = n;
+    if (n > count->base) count->listing->newer++;
+    if (n == count->base) count->listing->there = true;
+}
+
+static leader_result leader_file_list_(leader_file *f, int dir, uint64_t base, leader_listing_ *listing) {
+    leader_count_names_ count = {listing, base};
+    memset(listing, 0, sizeof *listing);
+    if (!leader_file_names_(dir, leader_file_count_name_, &count)) return leader_file_errno_(f, "cannot list", f->dir);
+    if (listing->highest > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s/%llu: no record has such a number", f->dir, (unsigned long long)listing->highest);
+    return LEADER_OK;
+}
+
+/* "15s", "1500ms", "1m30s", "1.5s": digits with at most three decimals and a unit, any number of times. */
+static bool leader_file_duration_(const char *text, int64_t *ms) {
+    static const struct { const char *name; int64_t ms; } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    const int64_t limit = INT64_C(1000) * 86400 * 3650;
+    *ms = 0;
+    if (!*text) return false;
+    while (*text) {
+        int64_t v = 0, scale = 1, unit = 0;
+        if (*text < '0' || *text > '9') return false;
+        for (bool point = false; (*text >= '0' && *text <= '9') || (*text == '.' && !point); text++) {
+            if (*text == '.') { point = true; continue; }
+            if (v > limit || scale > 100) return false;
+            v = v * 10 + (*text - '0');
+            if (point) scale *= 10;
+        }
+        for (size_t i = 0; i < 4 && !unit; i++) {
+            size_t n = strlen(units[i].name);
+            if (strncmp(text, units[i].name, n) == 0) { unit = units[i].ms; text += n; }
+        }
+        if (!unit || v > limit / unit) return false;
+        *ms += v * unit / scale;
+        if (*ms > limit) return false;
+    }
+    return *ms > 0;
+}
+
+static bool leader_file_hex_(leader_json_ value, uint64_t *out) {
+    char text[20];
+    if (!leader_json_string_(value, text, sizeof text) || strlen(text) != 16) return false;
+    for (*out = 0; text[0]; memmove(text, text + 1, strlen(text))) {
+        int h = leader_hex_(text[0]);
+        if (h < 0) return false;
+        *out = *out << 4 | (uint64_t)h;
+    }
+    return true;
+}
+
+/* What is wrong with the text as a record, in words, or NULL. Fields that others added are ignored. */
+static const char *leader_file_parse_(const char *text, size_t len, leader_lease_ *r, size_t *bad_at) {
+    leader_json_ root, v;
+    char small[64];
+    memset(r, 0, sizeof *r);
+    r->form = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < len; i++) r->form = (r->form ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
+    if (!leader_json_parse_(text, len, &root, bad_at)) return "not JSON";
+    *bad_at = 0;
+    if (root.at[0] != '{') return "not a JSON object";
+    if (!leader_json_member_(root, "holder", &v) || !leader_json_string_(v, r->holder, sizeof r->holder)) return "holder is not a string of at most 255 bytes";
+    if (!leader_json_member_(root, "renewTime", &v) || !leader_json_string_(v, small, sizeof small) || strlen(small) < 20 || small[10] != 'T') return "renewTime is not a time such as \"2026-11-16T01:28:19.182774Z\"";
+    if (!leader_json_member_(root, "leaseDuration", &v) || !leader_json_string_(v, small, sizeof small) || !leader_file_duration_(small, &r->lease_ms)) return "leaseDuration is not a duration such as \"15s\"";
+    if (!leader_json_member_(root, "token", &v) || !leader_json_u64_(v, &r->token) || r->token == 0 || r->token > LEADER_NUMBER_MAX_) return "token is not a whole number from 1 to 2^53";
+    if (!leader_json_member_(root, "nonce", &v) || !leader_file_hex_(v, &r->nonce)) return "nonce is not 16 hexadecimal digits";
+    if (!leader_json_member_(root, "seq", &v) || !leader_json_u64_(v, &r->seq)) return "seq is not a whole number";
+    if (leader_json_member_(root, "bootId", &v) && !leader_json_string_(v, r->boot_id, sizeof r->boot_id)) return "bootId is not a string of at most 39 bytes";
+    if (leader_json_member_(root, "timeNamespace", &v) && !leader_json_u64_(v, &r->time_namespace)) return "timeNamespace is not a whole number";
+    if (leader_json_member_(root, "bootClockMs", &v) && (!leader_json_u64_(v, &r->stamp_ms) || r->stamp_ms > LEADER_NUMBER_MAX_)) return "bootClockMs is not a whole number below 2^53";
+    if (leader_json_member_(root, "lockDevice", &v) && !leader_json_u64_(v, &r->lock_device)) return "lockDevice is not a whole number";
+    if (leader_json_member_(root, "lockInode", &v) && !leader_json_u64_(v, &r->lock_inode)) return "lockInode is not a whole number";
+    return NULL;
+}
+
+/* Reads one file in full. OK, LOST (no such file), E_CORRUPT with what is wrong in it, or another error. */
+static leader_result leader_file_read_(leader_file *f, int dir, const char *name, leader_lease_ *r) {
+    char text[LEADER_FILE_TEXT_MAX_ + 1];
+    struct stat st;
+    size_t len = 0, bad_at = 0;
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    memset(r, 0, sizeof *r);
+    if (fd < 0) return errno == ENOENT ? LEADER_LOST : errno == ELOOP ? leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link", name) : leader_file_errno_(f, "cannot open", name);
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", name);
+    }
+    ssize_t got = 1;
+    while (len < sizeof text && ((got = read(fd, text + len, sizeof text - len)) > 0 || (got < 0 && errno == EINTR))) len += got > 0 ? (size_t)got : 0;
+    if (got < 0) {
+        leader_result result = leader_file_errno_(f, "cannot read", name);
+        close(fd);
+        return result;
+    }
+    close(fd);
+    r->form = (uint64_t)st.st_size;
+    if (len > LEADER_FILE_TEXT_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s has %lld bytes, a record at most %d", name, (long long)st.st_size, LEADER_FILE_TEXT_MAX_);
+    const char *wrong = leader_file_parse_(text, len, r, &bad_at);
+    if (!wrong) return LEADER_OK;
+    if (bad_at || len == 0) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: %s at byte %lld", name, wrong, (long long)bad_at);
+    return leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: %s", name, wrong);
+}
+
+/* The present record: the one with the highest number. OK, LOST (there is none), E_CORRUPT with r->number set, E_*. */
+static leader_result leader_file_present_(leader_file *f, int dir, leader_lease_ *r) {
+    for (int tries = 0; tries < 16; tries++) {  /* it can be superseded and removed between the list and the read */
+        leader_listing_ listing;
+        char name[LEADER_FILE_NAME_MAX_];
+        leader_result result = leader_file_list_(f, dir, 0, &listing);
+        if (result != LEADER_OK) return result;
+        if (listing.highest == 0) return LEADER_LOST;
+        snprintf(name, sizeof name, "%llu", (unsigned long long)listing.highest);
+        result = leader_file_read_(f, dir, name, r);
+        r->number = listing.highest;
+        if (result == LEADER_OK && r->token > r->number) result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: token is above the record's number", name);
+        if (result != LEADER_LOST) return result;
+    }
+    return leader_file_fail_(f, LEADER_E_IO, "%s changes too fast to be read", f->dir);
+}
+
+/* -- who holds it, and until when -- */
+
+static bool leader_file_same_boot_(const leader_file *f, const leader_lease_ *r) { return f->boot_id[0] && strcmp(f->boot_id, r->boot_id) == 0; }
+
+/* Remembers when the record was first seen in its present form, and whether the store went back behind what was seen:
+   then it has forgotten somebody, who may still believe that he leads. */
+static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_result result) {
+    if (result == LEADER_LOST || r->number < f->seen_number) f->forgot = f->forgot || f->saw_holder;
+    if (result == LEADER_LOST) { f->seen_number = 0; return; }
+    if (r->number != f->seen_number || r->form != f->seen_form) f->seen_since_ms = f->host.now_ms(f->host.core);
+    f->seen_number = r->number;
+    f->seen_form = r->form;
+    f->holder_nonce = r->nonce;
+    f->saw_holder = f->saw_holder || result != LEADER_OK || r->holder[0];
+    if (r->lease_ms > f->longest_ms) f->longest_ms = r->lease_ms;
+}
+
+static int64_t leader_file_full_lease_(const leader_file *f, const leader_request *q) { return leader_max_(f->longest_ms, q->lease_ms); }
+
+/* How long nobody may take the record yet; 0: it may be taken. On the writer's own clock where this process shares it
+   (same boot, same time namespace), otherwise on our clock since we first saw it. */
+static int64_t leader_file_rest_(const leader_file *f, const leader_lease_ *r, int64_t lease_ms) {
+    int64_t now = f->host.now_ms(f->host.core), from = f->seen_since_ms;
+    if (leader_file_same_boot_(f, r) && r->time_namespace && r->time_namespace == f->time_namespace && (int64_t)r->stamp_ms <= now) from = (int64_t)r->stamp_ms;
+    return leader_max_(0, from + lease_ms + 1 - now);
+}
+
+static void leader_file_name_(char name[LEADER_FILE_NAME_MAX_], const char *kind, uint64_t nonce) {
+    snprintf(name, LEADER_FILE_NAME_MAX_, "%s.%016llx", kind, (unsigned long long)nonce);
+}
+
+#if defined(F_OFD_GETLK)
+
+static bool leader_file_local_(int dir) {
+#if defined(__linux__)
+    static const unsigned long known[] = {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0xF2F52010, 0x794C7630, 0x858458F6, 0x2FC12FC1, 0xCA451A4E};
+    struct statfs s;                            /* ext, xfs, btrfs, tmpfs, f2fs, overlay, ramfs, zfs, bcachefs    */
+    if (fstatfs(dir, &s) != 0) return false;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) if (((unsigned long)s.f_type & 0xffffffffu) == known[i]) return true;
+#else
+    (void)dir;
+#endif
+    return false;
+}
+
+/* Is the lock file of that nonce there, of that inode (0: of any), and free? The name is looked at again after the lock:
+   who closes without having released removes the name first, so that it is not taken for dead. */
+static bool leader_file_lock_free_(int dir, const char *name, uint64_t device, uint64_t inode) {
+    struct stat st, again;
+    struct flock lock;
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    bool is_free = fstat(fd, &st) == 0 && (inode == 0 || ((uint64_t)st.st_dev == device && (uint64_t)st.st_ino == inode))
+        && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK
+        && fstatat(dir, name, &again, AT_SYMLINK_NOFOLLOW) == 0 && again.st_dev == st.st_dev && again.st_ino == st.st_ino;
+    close(fd);
+    return is_free;
+}
+
+static bool leader_file_dead_(const leader_file *f, int dir, const leader_lease_ *r) {
+    char name[LEADER_FILE_NAME_MAX_];
+    leader_file_name_(name, "lock", r->nonce);
+    return r->lock_inode && leader_file_same_boot_(f, r) && leader_file_local_(dir) && leader_file_lock_free_(dir, name, r->lock_device, r->lock_inode);
+}
+
+/* Takes our lock, if it is not held already. Without one, a crash costs the standbys the rest of the lease. */
+static void leader_file_take_lock_(leader_file *f, int dir) {
+    char name[LEADER_FILE_NAME_MAX_];
+    struct stat st;
+    leader_file_name_(name, "lock", f->nonce);
+    for (int tries = 0; tries < 3; tries++) {   /* a sweep can remove the name before it is locked                */
+        if (f->lock_fd >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)st.st_dev == f->lock_device && (uint64_t)st.st_ino == f->lock_inode) return;
+        if (f->lock_fd >= 0) close(f->lock_fd);
+        f->lock_device = f->lock_inode = 0;
+        f->lock_fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, f->mode);
+        if (f->lock_fd < 0) return;
+        struct flock lock;
+        memset(&lock, 0, sizeof lock);
+        lock.l_type = F_WRLCK;
+        lock.l_whence = SEEK_SET;
+        if (fcntl(f->lock_fd, F_OFD_SETLK, &lock) != 0 || fstat(f->lock_fd, &st) != 0) break;
+        f->lock_device = (uint64_t)st.st_dev;
+        f->lock_inode = (uint64_t)st.st_ino;
+    }
+}
+
+/* Removes what dead processes left behind: their locks, and drafts that never became a record. */
+static void leader_file_sweep_name_(void *to, int dir, const char *name) {
+    const leader_file *f = (const leader_file *)to;
+    char lock[LEADER_FILE_NAME_MAX_], mine[LEADER_FILE_NAME_MAX_];
+    bool is_lock = strncmp(name, "lock.", 5) == 0, is_draft = strncmp(name, "draft.", 6) == 0;
+    if (!is_lock && !is_draft) return;
+    snprintf(lock, sizeof lock, "lock.%s", strchr(name, '.') + 1);
+    leader_file_name_(mine, "lock", f->nonce);
+    if (strcmp(lock, mine) != 0 && leader_file_lock_free_(dir, lock, 0, 0)) unlinkat(dir, name, 0);
+}
+
+#else
+
+static bool leader_file_local_(int dir) { (void)dir; return false; }
+static bool leader_file_dead_(const leader_file *f, int dir, const leader_lease_ *r) { (void)f; (void)dir; (void)r; return false; }
+static void leader_file_take_lock_(leader_file *f, int dir) { (void)f; (void)dir; }
+static void leader_file_sweep_name_(void *to, int dir, const char *name) { (void)to; (void)dir; (void)name; }
+
+#endif
+
+/* -- writing -- */
+
+/* Makes a new file of that text; an old one of that name may share its inode with a record, so it is never reused. */
+static bool leader_file_draft_(const leader_file *f, int dir, const char *name, const char *text, bool durable) {
+    size_t len = strlen(text), done = 0;
+    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, f->mode);
+    if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0) fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, f->mode);
+    if (fd < 0) return false;
+    bool good = f->mode == 0600 || fchmod(fd, (mode_t)f->mode) == 0;
+    while (good && done < len) {
+        ssize_t n = write(fd, text + done, len - done);
+        if (n > 0) done += (size_t)n;
+        else good = n < 0 && errno == EINTR;
+    }
+    if (good && durable) good = fsync(fd) == 0;
+    int e = errno;
+    close(fd);
+    if (!good) unlinkat(dir, name, 0);
+    errno = e;
+    return good;
+}
+
+static void leader_file_text_(const leader_file *f, const leader_request *q, const char *holder, char *text, size_t cap) {
+    char name[LEADER_IDENTITY_MAX * 6 + 4], now[28];
+    leader_json_quote_(name, sizeof name, holder);
+    leader_time_text_(now, leader_wall_us_());
+    snprintf(text, cap,
+        "{\n  \"holder\": %s,\n  \"renewTime\": \"%s\",\n  \"leaseDuration\": \"%lld%s\",\n  \"acquireTime\": \"%s\",\n  \"token\": %llu,\n"
+        "  \"nonce\": \"%016llx\",\n  \"seq\": %llu,\n  \"bootId\": \"%s\",\n  \"timeNamespace\": %llu,\n  \"bootClockMs\": %lld,\n"
+        "  \"lockDevice\": %llu,\n  \"lockInode\": %llu\n}\n",
+        name, now, (long long)(q->lease_ms % 1000 ? q->lease_ms : q->lease_ms / 1000), q->lease_ms % 1000 ? "ms" : "s", f->acquired[0] ? f->acquired : now,
+        (unsigned long long)f->my_token, (unsigned long long)f->nonce, (unsigned long long)f->my_seq, f->boot_id,
+        (unsigned long long)f->time_namespace, (long long)leader_max_(0, q->now_ms), (unsigned long long)f->lock_device, (unsigned long long)f->lock_inode);
+}
+
+/* The directory that the path names now is still the one that we wrote into. */
+static bool leader_file_in_place_(const leader_file *f, int dir) {
+    struct stat a, b;
+    return fstat(dir, &a) == 0 && lstat(f->dir, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static void leader_file_copy_(leader_file *f, int dir, const char *text) {
+    char name[LEADER_FILE_NAME_MAX_];
+    leader_file_name_(name, "draft", f->nonce);
+    if (leader_file_draft_(f, dir, name, text, false) && renameat(dir, name, AT_FDCWD, f->path) == 0) return;
+    if (!f->said_copy) {
+        char line[LEADER_PATH_MAX + 100];
+        snprintf(line, sizeof line, "%s cannot be updated (%s): the election goes on, the copy is stale", f->path, strerror(errno));
+        f->host.log(f->host.core, LEADER_LOG_WARN, line);
+        f->said_copy = true;
+    }
+    unlinkat(dir, name, 0);
+}
+
+/* The one way in which the record changes. OK: the write counts. LOST: somebody was first, or the record that it was
+   based on is gone. Anything else: unknown, and the next attempt finds out. `base` 0: there was no record. */
+static leader_result leader_file_write_(leader_file *f, int dir, uint64_t base, uint64_t number, const char *text, bool durable) {
+    char draft[LEADER_FILE_NAME_MAX_], name[LEADER_FILE_NAME_MAX_];
+    leader_listing_ after;
+    leader_file_name_(draft, "draft", f->nonce);
+    snprintf(name, sizeof name, "%llu", (unsigned long long)number);
+    if (!leader_file_draft_(f, dir, draft, text, durable)) return leader_file_errno_(f, "cannot write into", f->dir);
+    int linked = linkat(dir, draft, dir, name, 0), e = errno;
+    unlinkat(dir, draft, 0);
+    if (linked != 0 && (e == EPERM || e == EOPNOTSUPP || e == ENOSYS || e == EMLINK))
+        return leader_file_fail_(f, LEADER_E_CONFIG, "the file system of %s has no hard links: put the lease on one that has", f->dir);
+    errno = e;
+    if (linked != 0) return e == EEXIST || e == ENOENT ? LEADER_LOST : leader_file_errno_(f, "cannot link a record in", f->dir);
+    if (durable && fsync(dir) != 0) return leader_file_errno_(f, "cannot sync", f->dir);
+    leader_result result = leader_file_list_(f, dir, base, &after);
+    if (result != LEADER_OK) return result;
+    if (after.highest == number && after.newer == 1 && (base == 0 || after.there) && leader_file_in_place_(f, dir)) {
+        char old[LEADER_FILE_NAME_MAX_];
+        snprintf(old, sizeof old, "%llu", (unsigned long long)base);
+        if (base) unlinkat(dir, old, 0);
+        leader_file_copy_(f, dir, text);
+        return LEADER_OK;
+    }
+    unlinkat(dir, name, 0);                     /* it never counted: nobody may build on it                       */
+    return LEADER_LOST;
+}
+
+/* -- the directory, and what stands in its place -- */
+
+static void leader_file_learn_(leader_file *f) {
+    struct stat st;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, f->boot_id, sizeof f->boot_id - 1);
+    if (fd >= 0) close(fd);
+    f->boot_id[n > 0 ? n : 0] = 0;
+    for (char *p = f->boot_id; *p; p++) if (leader_hex_(*p) < 0 && *p != '-') { *p = 0; break; }
+    f->time_namespace = stat("/proc/self/ns/time", &st) == 0 ? (uint64_t)st.st_ino : 0;
+#if defined(__linux__)
+    f->notify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (f->notify_fd >= 0) f->host.fd(f->host.core, f->notify_fd, LEADER_READ);
+    else f->host.log(f->host.core, LEADER_LOG_INFO, "no inotify to be had: changes are noticed by polling");
+#endif
+    f->ready = true;
+}
+
+static void leader_file_watch_(leader_file *f, int dir) {
+#if defined(__linux__)
+    struct stat st;
+    if (f->notify_fd < 0 || fstat(dir, &st) != 0 || (uint64_t)st.st_ino == f->watch_inode) return;
+    const uint32_t mask = IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_DONT_FOLLOW;
+    if (inotify_add_watch(f->notify_fd, f->dir, mask) >= 0) f->watch_inode = (uint64_t)st.st_ino;
+#else
+    (void)f; (void)dir;
+#endif
+}
+
+/* The directory of the records. OK, LOST (there is none), or what is wrong with it. */
+static leader_result leader_file_enter_(leader_file *f, int *dir) {
+    if (!f->ready) leader_file_learn_(f);
+    *dir = open(f->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*dir >= 0) { leader_file_watch_(f, *dir); return LEADER_OK; }
+    if (errno == ENOENT) return LEADER_LOST;
+    if (errno == ELOOP || errno == ENOTDIR) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is in the way: it must be a directory, not a file or a link", f->dir);
+    return leader_file_errno_(f, "cannot open", f->dir);
+}
+
+/* What the path itself says when there is no record. LOST: nothing is there. OK: a copy that an election left, so that the
+   records were wiped. E_CORRUPT: something that is no lease of ours, with the form of it in r. */
+static leader_result leader_file_look_at_path_(leader_file *f, leader_lease_ *r) {
+    struct stat st;
+    memset(r, 0, sizeof *r);
+    if (lstat(f->path, &st) != 0) return errno == ENOENT ? LEADER_LOST : leader_file_errno_(f, "cannot look at", f->path);
+    if (S_ISLNK(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link: name the file itself", f->path);
+    if (!S_ISREG(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", f->path);
+    return leader_file_read_(f, AT_FDCWD, f->path, r);
+}
+
+/* Something stands at the path that we did not write. It may be dear to somebody: it is moved aside, never overwritten. */
+static leader_result leader_file_move_aside_(leader_file *f) {
+    char aside[LEADER_PATH_MAX + 40], line[2 * LEADER_PATH_MAX + 120];
+    snprintf(aside, sizeof aside, "%s.corrupt-%lld", f->path, (long long)(leader_wall_us_() / 1000));
+    if (link(f->path, aside) != 0 || unlink(f->path) != 0) return leader_file_errno_(f, "cannot move aside", f->path);
+    snprintf(line, sizeof line, "%s was no lease record: moved to %s", f->path, aside);
+    f->host.log(f->host.core, LEADER_LOG_WARN, line);
+    return LEADER_OK;
+}
+
+/* -- operations -- */
+
+static void leader_file_tell_(const leader_lease_ *r, int64_t rest, leader_record *seen) {
+    memcpy(seen->holder, r->holder, sizeof seen->holder);
+    seen->token = r->token;
+    seen->expires_in_ms = rest;
+}
+
+/* Writes the record that begins a term of ours on top of `base`. */
+static leader_result leader_file_take_(leader_file *f, int dir, const leader_request *q, uint64_t base, leader_record *seen) {
+    char text[LEADER_FILE_TEXT_MAX_];
+    uint64_t number = base + 1, clock = (uint64_t)leader_max_(1, leader_wall_us_() / 1000);
+    if ((base == 0 || f->forgot) && number < clock) number = clock;
+    if (number < q->min_token) number = q->min_token;
+    if (number > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left above %llu", f->dir, (unsigned long long)base);
+    leader_file_take_lock_(f, dir);
+    leader_time_text_(f->acquired, leader_wall_us_());
+    f->my_token = number;
+    f->my_seq = q->seq;
+    f->my_number = 0;
+    leader_file_text_(f, q, q->identity, text, sizeof text);
+    leader_result result = leader_file_write_(f, dir, base, number, text, true);
+    if (result != LEADER_OK) return result;
+    if (leader_file_local_(dir)) leader_file_names_(dir, leader_file_sweep_name_, f);
+    if (f->forgot) seen->hold_off_ms = leader_file_full_lease_(f, q);
+    f->forgot = false;
+    f->saw_holder = true;
+    f->longest_ms = leader_max_(f->longest_ms, q->lease_ms);
+    f->my_number = f->seen_number = number;
+    memcpy(seen->holder, q->identity, strlen(q->identity) + 1);
+    seen->token = number;
+    seen->expires_in_ms = q->lease_ms;
+    return LEADER_OK;
+}
+
+/* No record: the first election here, or a store that was wiped. */
+static leader_result leader_file_take_empty_(leader_file *f, int *dir, const leader_request *q, leader_record *seen) {
+    leader_lease_ r;
+    leader_result at_path = leader_file_look_at_path_(f, &r);
+    if (at_path == LEADER_OK) {                 /* a copy without its record: whoever wrote it may still lead     */
+        if (r.holder[0]) f->forgot = true;
+        f->longest_ms = leader_max_(f->longest_ms, r.lease_ms);
+    } else if (at_path == LEADER_E_CORRUPT) {
+        if (r.form != f->seen_form || !f->seen_since_ms) { f->seen_form = r.form; f->seen_since_ms = f->host.now_ms(f->host.core); }
+        seen->expires_in_ms = leader_max_(0, f->seen_since_ms + leader_file_full_lease_(f, q) + 1 - f->host.now_ms(f->host.core));
+        if (seen->expires_in_ms > 0) return at_path;
+        if (leader_file_move_aside_(f) != LEADER_OK) return LEADER_E_IO;
+    } else if (at_path != LEADER_LOST) {
+        return at_path;
+    }
+    if (*dir < 0) {
+        mode_t mode = (mode_t)(f->mode | (f->mode & 0444) >> 2);
+        if (mkdir(f->dir, mode) == 0) { if (mode != 0700 && chmod(f->dir, mode) != 0) return leader_file_errno_(f, "cannot set the mode of", f->dir); }
+        else if (errno != EEXIST) return leader_file_errno_(f, "cannot make", f->dir);
+        leader_result entered = leader_file_enter_(f, dir);
+        if (entered != LEADER_OK) return entered == LEADER_LOST ? LEADER_E_IO : entered;
+    }
+    if (at_path == LEADER_OK && r.token >= q->min_token && r.token < LEADER_NUMBER_MAX_) {
+        leader_request above = *q;
+        above.min_token = r.token + 1;
+        return leader_file_take_(f, *dir, &above, 0, seen);
+    }
+    return leader_file_take_(f, *dir, q, 0, seen);
+}
+
+/* One look at the record, and a write if it may be taken. LOST: somebody was faster, look again. */
+static leader_result leader_file_try_(leader_file *f, int *dir, const leader_request *q, leader_record *seen) {
+    leader_lease_ r;
+    memset(&r, 0, sizeof r);
+    leader_result result = *dir < 0 ? LEADER_LOST : leader_file_present_(f, *dir, &r);
+    if (result != LEADER_OK && result != LEADER_LOST && result != LEADER_E_CORRUPT) return result;
+    leader_file_sight_(f, &r, result);
+    if (result == LEADER_LOST) return leader_file_take_empty_(f, dir, q, seen);
+    if (result == LEADER_E_CORRUPT) {           /* held by an unknown                                             */
+        seen->expires_in_ms = r.number ? leader_max_(0, f->seen_since_ms + leader_file_full_lease_(f, q) + 1 - f->host.now_ms(f->host.core)) : -1;
+        return seen->expires_in_ms == 0 ? leader_file_take_(f, *dir, q, r.number, seen) : result;
+    }
+    bool own = r.nonce == q->nonce && r.seq <= q->seq;
+    bool same_name = strcmp(r.holder, q->identity) == 0;
+    int64_t rest = r.holder[0] ? leader_file_rest_(f, &r, r.lease_ms) : 0;
+    if (rest == 0 || own || (same_name && q->reclaim) || leader_file_dead_(f, *dir, &r)) return leader_file_take_(f, *dir, q, r.number, seen);
+    leader_file_tell_(&r, rest, seen);
+    if (f->lock_closed > 0 && --f->lock_closed >= 0 && rest > 2) seen->expires_in_ms = 2;   /* the lock goes just after its notice */
+    return same_name ? leader_file_fail_(f, LEADER_E_DUPLICATE, "another process leads under our identity: %s", q->identity) : LEADER_HELD;
+}
+
+static leader_result leader_file_acquire_(void *self, const leader_request *q, leader_record *seen) {
+    leader_file *f = (leader_file *)self;
+    int dir = -1;
+    f->nonce = q->nonce;
+    leader_result result = leader_file_enter_(f, &dir);
+    if (result == LEADER_OK || result == LEADER_LOST) {
+        result = LEADER_LOST;
+        for (int tries = 0; tries < 4 && result == LEADER_LOST; tries++) result = leader_file_try_(f, &dir, q, seen);
+        if (result == LEADER_LOST) { result = LEADER_HELD; seen->expires_in_ms = -1; }
+    }
+    if (dir >= 0) close(dir);
+    return result;
+}
+
+static leader_result leader_file_observe_(void *self, const leader_request *q, leader_record *seen) {
+    leader_file *f = (leader_file *)self;
+    leader_lease_ r;
+    int dir = -1;
+    (void)q;
+    memset(&r, 0, sizeof r);
+    leader_result result = leader_file_enter_(f, &dir);
+    if (result == LEADER_OK) result = leader_file_present_(f, dir, &r);
+    if (result == LEADER_OK || result == LEADER_LOST) {
+        bool held = result == LEADER_OK && r.holder[0];
+        leader_file_sight_(f, &r, result);
+        int64_t rest = held ? leader_file_rest_(f, &r, r.lease_ms) : 0;
+        if (held && leader_file_dead_(f, dir, &r)) rest = 0;
+        if (result == LEADER_OK) leader_file_tell_(&r, rest, seen);
+        result = rest > 0 ? LEADER_HELD : LEADER_OK;
+    }
+    if (dir >= 0) close(dir);
+    return result;
+}
+
+/* Puts the next record on top of our own: a renewal, or, with an empty holder, the release. */
+static leader_result leader_file_replace_(leader_file *f, const leader_request *q, const char *holder, leader_record *seen) {
+    char text[LEADER_FILE_TEXT_MAX_];
+    leader_lease_ r;
+    int dir = -1;
+    leader_result result = leader_file_enter_(f, &dir);
+    if (result != LEADER_OK) {
+        if (result == LEADER_LOST) { f->my_number = 0; f->forgot = true; }
+        return result;
+    }
+    if (f->my_number == LEADER_NUMBER_MAX_) result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left", f->dir);
+    else {
+        leader_file_text_(f, q, holder, text, sizeof text);
+        result = leader_file_write_(f, dir, f->my_number, f->my_number + 1, text, false);
+    }
+    if (result == LEADER_OK) {
+        f->my_number = f->seen_number = f->my_number + 1;
+    } else if (result == LEADER_LOST) {
+        f->my_number = 0;
+        leader_result present = leader_file_present_(f, dir, &r);
+        leader_file_sight_(f, &r, present);
+        if (present == LEADER_OK) leader_file_tell_(&r, r.holder[0] ? leader_file_rest_(f, &r, r.lease_ms) : 0, seen);
+    }
+    close(dir);
+    return result;
+}
+
+static leader_result leader_file_renew_(void *self, const leader_request *q, leader_record *seen) {
+    leader_file *f = (leader_file *)self;
+    return f->my_number ? leader_file_replace_(f, q, q->identity, seen) : LEADER_LOST;
+}
+
+static leader_result leader_file_release_(void *self, const leader_request *q, leader_record *seen) {
+    leader_file *f = (leader_file *)self;
+    leader_lease_ r;
+    int dir = -1;
+    if (!f->my_number) {                        /* an acquire of unknown outcome may have left a record of ours   */
+        leader_result result = leader_file_enter_(f, &dir);
+        if (result == LEADER_OK) result = leader_file_present_(f, dir, &r);
+        if (dir >= 0) close(dir);
+        if (result != LEADER_OK) return result;
+        if (!r.holder[0] || r.nonce != q->nonce || r.seq > q->seq) return LEADER_LOST;
+        f->my_number = r.number;
+        f->my_token = r.token;
+        f->my_seq = r.seq;
+    }
+    leader_result result = leader_file_replace_(f, q, "", seen);
+    if (result == LEADER_OK) f->my_number = 0;
+    return result;
+}
+
+/* Reads the notices: a new number is a new record, and a lock file that was closed may be a death. */
+static bool leader_file_poll_(void *self) {
+    leader_file *f = (leader_file *)self;
+    bool changed = false;
+#if defined(__linux__)
+    union { struct inotify_event align; char bytes[4096]; } buf;
+    char lock[LEADER_FILE_NAME_MAX_];
+    leader_file_name_(lock, "lock", f->holder_nonce);
+    for (ssize_t got; f->notify_fd >= 0 && (got = read(f->notify_fd, buf.bytes, sizeof buf.bytes)) > 0;) {
+        struct inotify_event event;
+        for (ssize_t at = 0; at < got; at += (ssize_t)(sizeof event + event.len)) {
+            memcpy(&event, buf.bytes + at, sizeof event);
+            const char *name = event.len ? buf.bytes + at + sizeof event : "";
+            bool closed = (event.mask & IN_CLOSE_WRITE) != 0;
+            if (event.mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED)) f->watch_inode = 0;
+            if (closed && strcmp(name, lock) == 0) f->lock_closed = 3;
+            if (event.mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_Q_OVERFLOW)) changed = true;
+            if (closed ? strcmp(name, lock) == 0 : leader_file_number_(name) != 0) changed = true;
+        }
+    }
+#else
+    (void)f;
+#endif
+    return changed;
+}
+
+static const char *leader_file_open_(void *self, const leader_host *host) {
+    leader_file *f = (leader_file *)self;
+    char cwd[LEADER_PATH_MAX + 1];
+    if (f->wrong) return f->wrong;
+    if (f->mode & ~0777) return "leader_file.mode has bits beyond 0777";
+    if (f->path[0] != '/') {                    /* a later chdir must not move the lease                          */
+        size_t n = getcwd(cwd, sizeof cwd) ? strlen(cwd) : 0, m = strlen(f->path);
+        if (n == 0) return "leader_file_backend: the working directory has no name; give an absolute path";
+        if (n + 1 + m > LEADER_PATH_MAX) return "leader_file_backend: path is longer than LEADER_PATH_MAX with the working directory before it";
+        memmove(f->path + n + 1, f->path, m + 1);
+        memcpy(f->path, cwd, n);
+        f->path[n] = '/';
+    }
+    memcpy(f->dir, f->path, strlen(f->path));
+    memcpy(f->dir + strlen(f->path), ".d", 3);
+    f->host = *host;
+    return NULL;
+}
+
+static void leader_file_close_(void *self) {
+    leader_file *f = (leader_file *)self;
+    char name[LEADER_FILE_NAME_MAX_];
+    if (f->notify_fd >= 0) {
+        f->host.fd(f->host.core, f->notify_fd, 0);
+        close(f->notify_fd);
+    }
+    if (f->lock_fd >= 0) {
+        /* The name goes first: a lock that turns free under its name would tell standbys that we are dead, although the
+           lease may have been kept on purpose or work may still go on. If it cannot go, the lock stays ours until we die. */
+        int dir = open(f->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        leader_file_name_(name, "lock", f->nonce);
+        bool gone = dir < 0 ? errno == ENOENT : unlinkat(dir, name, 0) == 0 || errno == ENOENT;
+        if (dir >= 0) close(dir);
+        if (gone || !f->my_number) close(f->lock_fd);
+    }
+    f->notify_fd = f->lock_fd = -1;
+    f->ready = false;
+}
+
+LEADER_API leader_backend leader_file_backend(leader_file *f, const char *path) {
+    leader_backend b;
+    memset(&b, 0, sizeof b);
+    memset(f, 0, sizeof *f);
+    f->mode = 0600;
+    f->notify_fd = f->lock_fd = -1;
+    size_t n = path ? strlen(path) : 0;
+    if (n == 0) f->wrong = "leader_file_backend: path is missing";
+    else if (n > LEADER_PATH_MAX) f->wrong = "leader_file_backend: path is longer than LEADER_PATH_MAX (1023)";
+    else if (path[n - 1] == '/') f->wrong = "leader_file_backend: path names a directory; name the file in it";
+    else memcpy(f->path, path, n + 1);
+    b.self = f;
+    b.acquire = leader_file_acquire_;
+    b.renew = leader_file_renew_;
+    b.release = leader_file_release_;
+    b.observe = leader_file_observe_;
+    b.poll = leader_file_poll_;
+    b.open = leader_file_open_;
+    b.close = leader_file_close_;
+    return b;
+}
+
+#endif /* _WIN32 */
+#endif /* LEADER_NO_FILE */
+
 #ifdef __cplusplus
 }
 #endif
