@@ -378,13 +378,13 @@ struct leader_file {
     leader_host host;
     char     boot_id[40];
     uint64_t time_namespace;
-    uint64_t lock_device, lock_inode, watch_inode;
+    uint64_t lock_device, lock_inode, watch_inode, nonce;
     uint64_t my_number, my_token, my_seq;   /* the record that we wrote last, while it is ours                    */
-    uint64_t nonce;
+    int64_t  hold_until_ms;         /* until then our record says that its term has not begun: rule 6             */
     char     acquired[28];
     uint64_t seen_number, seen_form, holder_nonce;
     int64_t  seen_since_ms, longest_ms;
-    int      lock_closed;
+    int      lock_closed;           /* the holder's lock file was closed: ask again soon, that many times         */
     bool     ready, saw_holder, forgot, said_copy;
 };
 
@@ -1382,10 +1382,12 @@ static bool leader_answer_(leader_t *l) {
 
 /* ---- the state machine ------------------------------------------------------------------------------------------- */
 
-/* Leaves the competition from FOLLOWER: what may be ours in the store is given back first. */
+/* Leaves the competition from FOLLOWER: what may be ours in the store is given back first. Not while holding off: the one
+   whom the store forgot may still lead, and a release would let the next one start beside him. */
 static void leader_withdraw_(leader_t *l) {
     leader_cancel_(l);
-    if ((l->holding || l->maybe_ours) && !(l->stopping && l->cfg.keep_lease_on_stop)) leader_start_release_(l);
+    bool doubt = l->now_ms <= l->hold_until_ms, keep = l->stopping && l->cfg.keep_lease_on_stop;
+    if ((l->holding || l->maybe_ours) && !doubt && !keep) leader_start_release_(l);
     else leader_let_go_(l);
 }
 
@@ -1721,8 +1723,11 @@ LEADER_API leader_result leader_init_(leader_t *l, size_t l_size, const leader_c
    but the write itself. So nobody ever waits for anybody, and a writer that was stopped anywhere on the way, for however
    long, fails by construction when it goes on. The highest number is the record; a write that counted removes the older.
 
-   A term's token is the number of the write that began it. An empty directory starts at the wall clock's milliseconds,
-   so that numbers go on rising when somebody wipes it, and a late writer of the old numbers stays below the new ones.
+   A term's token is the number of the write that began it. An empty directory starts at the wall clock, in milliseconds of
+   a full second: so that numbers go on rising when somebody wipes it, and candidates that find it empty together try the
+   same number. After such a jump a late writer of the same jump can come out on top without counting. The record that does
+   count stands below it then, because only a write that counts removes what it was based on. Therefore a taker looks at
+   all records that are there, and waits for every one of them.
 
    "lock.<nonce>" is held with an open-file-description lock by the process with that nonce for as long as it lives. Where
    the record names that very inode, on this very kernel and a local file system, a free lock means that the holder is
@@ -1770,14 +1775,16 @@ enum { LEADER_FILE_TEXT_MAX_ = 8192, LEADER_FILE_NAME_MAX_ = 32 };
 
 typedef struct leader_lease_ {      /* a record as read                                                           */
     char     holder[LEADER_IDENTITY_MAX + 1], boot_id[40];
-    uint64_t number, form, token, nonce, seq, time_namespace, lock_device, lock_inode, stamp_ms;
+    uint64_t number, form, token, nonce, seq, time_namespace, lock_device, lock_inode, stamp_ms, hold_off_ms;
     int64_t  lease_ms;
 } leader_lease_;
 
-typedef struct leader_listing_ {    /* the numbers in the directory                                               */
-    uint64_t highest;
-    int      newer;                 /* how many are above the one asked for                                       */
-    bool     there;                 /* that one is there                                                          */
+enum { LEADER_LISTED_MAX_ = 16 };
+typedef struct leader_listing_ {    /* the numbers in the directory: one, or two while a write is under way       */
+    uint64_t highest, base;
+    int      count, newer;          /* how many there are, and how many above the base asked for                  */
+    bool     there;                 /* the base is there                                                          */
+    uint64_t numbers[LEADER_LISTED_MAX_];
 } leader_listing_;
 
 static leader_result leader_file_fail_(leader_file *f, leader_result code, const char *format, ...) LEADER_PRINTF_(3, 4);
@@ -1831,39 +1838,39 @@ static bool leader_file_names_(int dir, void (*each)(void *to, int dir, const ch
 #endif
 }
 
-typedef struct leader_count_names_ { leader_listing_ *listing; uint64_t base; } leader_count_names_;
-
-static void leader_file_count_name_(void *to, int dir, const char *name) {
-    leader_count_names_ *count = (leader_count_names_ *)to;
+static void leader_file_list_name_(void *to, int dir, const char *name) {
+    leader_listing_ *listing = (leader_listing_ *)to;
     uint64_t n = leader_file_number_(name);
     (void)dir;
     if (n == 0) return;
-    if (n > count->listing->highest) count->listing->highest = n;
-    if (n > count->base) count->listing->newer++;
-    if (n == count->base) count->listing->there = true;
+    if (n > listing->highest) listing->highest = n;
+    if (n > listing->base) listing->newer++;
+    if (n == listing->base) listing->there = true;
+    if (listing->count < LEADER_LISTED_MAX_) listing->numbers[listing->count] = n;
+    listing->count++;
 }
 
 static leader_result leader_file_list_(leader_file *f, int dir, uint64_t base, leader_listing_ *listing) {
-    leader_count_names_ count = {listing, base};
     memset(listing, 0, sizeof *listing);
-    if (!leader_file_names_(dir, leader_file_count_name_, &count)) return leader_file_errno_(f, "cannot list", f->dir);
+    listing->base = base;
+    if (!leader_file_names_(dir, leader_file_list_name_, listing)) return leader_file_errno_(f, "cannot list", f->dir);
     if (listing->highest > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s/%llu: no record has such a number", f->dir, (unsigned long long)listing->highest);
     return LEADER_OK;
 }
 
 /* "15s", "1500ms", "1m30s", "1.5s": digits with at most three decimals and a unit, any number of times. */
-static bool leader_file_duration_(const char *text, int64_t *ms) {
-    static const struct { const char *name; int64_t ms; } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
-    const int64_t limit = INT64_C(1000) * 86400 * 3650;
+static bool leader_file_duration_(const char *text, uint64_t *ms) {
+    static const struct { const char *name; uint64_t ms; } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    const uint64_t limit = UINT64_C(1000) * 86400 * 3650;
     *ms = 0;
     if (!*text) return false;
     while (*text) {
-        int64_t v = 0, scale = 1, unit = 0;
+        uint64_t v = 0, scale = 1, unit = 0;
         if (*text < '0' || *text > '9') return false;
         for (bool point = false; (*text >= '0' && *text <= '9') || (*text == '.' && !point); text++) {
             if (*text == '.') { point = true; continue; }
             if (v > limit || scale > 100) return false;
-            v = v * 10 + (*text - '0');
+            v = v * 10 + (uint64_t)(*text - '0');
             if (point) scale *= 10;
         }
         for (size_t i = 0; i < 4 && !unit; i++) {
@@ -1877,46 +1884,62 @@ static bool leader_file_duration_(const char *text, int64_t *ms) {
     return *ms > 0;
 }
 
-static bool leader_file_hex_(leader_json_ value, uint64_t *out) {
-    char text[20];
-    if (!leader_json_string_(value, text, sizeof text) || strlen(text) != 16) return false;
-    for (*out = 0; text[0]; memmove(text, text + 1, strlen(text))) {
-        int h = leader_hex_(text[0]);
-        if (h < 0) return false;
-        *out = *out << 4 | (uint64_t)h;
+static bool leader_file_hex_(const char *text, uint64_t *out) {
+    if (strlen(text) != 16) return false;
+    for (*out = 0; *text; text++) {
+        if (leader_hex_(*text) < 0) return false;
+        *out = *out << 4 | (uint64_t)leader_hex_(*text);
     }
     return true;
 }
 
-/* What is wrong with the text as a record, in words, or NULL. Fields that others added are ignored. */
-static const char *leader_file_parse_(const char *text, size_t len, leader_lease_ *r, size_t *bad_at) {
+/* Is the text a record? If not, `why` says what is wrong with it. Fields that others added are ignored. */
+static bool leader_file_parse_(const char *text, size_t len, leader_lease_ *r, char *why, size_t cap) {
+    uint64_t lease_ms = 0;
+    const struct { const char *name; char kind; bool required; const char *want; uint64_t *number; char *string; } fields[] = {
+        {"holder",        's', true,  "a string of at most 255 bytes",                  NULL, r->holder},
+        {"renewTime",     't', true,  "a time such as \"2026-11-16T01:28:19.182774Z\"", NULL, NULL},
+        {"leaseDuration", 'd', true,  "a duration such as \"15s\"",                     &lease_ms, NULL},
+        {"token",         'n', true,  "a whole number from 1 to 2^53",                  &r->token, NULL},
+        {"nonce",         'x', true,  "16 hexadecimal digits",                          &r->nonce, NULL},
+        {"seq",           'n', true,  "a whole number",                                 &r->seq, NULL},
+        {"bootId",        'b', false, "a string of at most 39 bytes",                   NULL, r->boot_id},
+        {"timeNamespace", 'n', false, "a whole number",                                 &r->time_namespace, NULL},
+        {"bootClockMs",   'n', false, "a whole number",                                 &r->stamp_ms, NULL},
+        {"lockDevice",    'i', false, "a whole number",                                 &r->lock_device, NULL},
+        {"lockInode",     'i', false, "a whole number",                                 &r->lock_inode, NULL},
+        {"holdOffMs",     'n', false, "a whole number",                                 &r->hold_off_ms, NULL}};
     leader_json_ root, v;
-    char small[64];
+    size_t bad_at = 0;
     memset(r, 0, sizeof *r);
     r->form = UINT64_C(14695981039346656037);
     for (size_t i = 0; i < len; i++) r->form = (r->form ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
-    if (!leader_json_parse_(text, len, &root, bad_at)) return "not JSON";
-    *bad_at = 0;
-    if (root.at[0] != '{') return "not a JSON object";
-    if (!leader_json_member_(root, "holder", &v) || !leader_json_string_(v, r->holder, sizeof r->holder)) return "holder is not a string of at most 255 bytes";
-    if (!leader_json_member_(root, "renewTime", &v) || !leader_json_string_(v, small, sizeof small) || strlen(small) < 20 || small[10] != 'T') return "renewTime is not a time such as \"2026-11-16T01:28:19.182774Z\"";
-    if (!leader_json_member_(root, "leaseDuration", &v) || !leader_json_string_(v, small, sizeof small) || !leader_file_duration_(small, &r->lease_ms)) return "leaseDuration is not a duration such as \"15s\"";
-    if (!leader_json_member_(root, "token", &v) || !leader_json_u64_(v, &r->token) || r->token == 0 || r->token > LEADER_NUMBER_MAX_) return "token is not a whole number from 1 to 2^53";
-    if (!leader_json_member_(root, "nonce", &v) || !leader_file_hex_(v, &r->nonce)) return "nonce is not 16 hexadecimal digits";
-    if (!leader_json_member_(root, "seq", &v) || !leader_json_u64_(v, &r->seq)) return "seq is not a whole number";
-    if (leader_json_member_(root, "bootId", &v) && !leader_json_string_(v, r->boot_id, sizeof r->boot_id)) return "bootId is not a string of at most 39 bytes";
-    if (leader_json_member_(root, "timeNamespace", &v) && !leader_json_u64_(v, &r->time_namespace)) return "timeNamespace is not a whole number";
-    if (leader_json_member_(root, "bootClockMs", &v) && (!leader_json_u64_(v, &r->stamp_ms) || r->stamp_ms > LEADER_NUMBER_MAX_)) return "bootClockMs is not a whole number below 2^53";
-    if (leader_json_member_(root, "lockDevice", &v) && !leader_json_u64_(v, &r->lock_device)) return "lockDevice is not a whole number";
-    if (leader_json_member_(root, "lockInode", &v) && !leader_json_u64_(v, &r->lock_inode)) return "lockInode is not a whole number";
-    return NULL;
+    if (!leader_json_parse_(text, len, &root, &bad_at)) LEADER_REFUSE_("not JSON at byte %llu", (unsigned long long)bad_at);
+    if (root.at[0] != '{') LEADER_REFUSE_("not a JSON object");
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        char small[64] = "", kind = fields[i].kind;
+        if (!leader_json_member_(root, fields[i].name, &v)) {
+            if (fields[i].required) LEADER_REFUSE_("%s is missing", fields[i].name);
+            continue;
+        }
+        bool good = kind == 's' ? leader_json_string_(v, fields[i].string, sizeof r->holder)
+                  : kind == 'b' ? leader_json_string_(v, fields[i].string, sizeof r->boot_id)
+                  : kind == 'i' ? leader_json_u64_(v, fields[i].number)
+                  : kind == 'n' ? leader_json_u64_(v, fields[i].number) && *fields[i].number <= LEADER_NUMBER_MAX_
+                  : leader_json_string_(v, small, sizeof small) && (kind == 't' ? strlen(small) >= 20 && small[10] == 'T'
+                  : kind == 'd' ? leader_file_duration_(small, &lease_ms) : leader_file_hex_(small, fields[i].number));
+        if (!good) LEADER_REFUSE_("%s is not %s", fields[i].name, fields[i].want);
+    }
+    if (r->token == 0) LEADER_REFUSE_("token is 0");
+    r->lease_ms = (int64_t)lease_ms;
+    return true;
 }
 
 /* Reads one file in full. OK, LOST (no such file), E_CORRUPT with what is wrong in it, or another error. */
 static leader_result leader_file_read_(leader_file *f, int dir, const char *name, leader_lease_ *r) {
-    char text[LEADER_FILE_TEXT_MAX_ + 1];
+    char text[LEADER_FILE_TEXT_MAX_ + 1], why[120];
     struct stat st;
-    size_t len = 0, bad_at = 0;
+    size_t len = 0;
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     memset(r, 0, sizeof *r);
     if (fd < 0) return errno == ENOENT ? LEADER_LOST : errno == ELOOP ? leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link", name) : leader_file_errno_(f, "cannot open", name);
@@ -1934,24 +1957,26 @@ static leader_result leader_file_read_(leader_file *f, int dir, const char *name
     close(fd);
     r->form = (uint64_t)st.st_size;
     if (len > LEADER_FILE_TEXT_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s has %lld bytes, a record at most %d", name, (long long)st.st_size, LEADER_FILE_TEXT_MAX_);
-    const char *wrong = leader_file_parse_(text, len, r, &bad_at);
-    if (!wrong) return LEADER_OK;
-    if (bad_at || len == 0) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: %s at byte %lld", name, wrong, (long long)bad_at);
-    return leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: %s", name, wrong);
+    if (leader_file_parse_(text, len, r, why, sizeof why)) return LEADER_OK;
+    return leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: %s", name, why);
+}
+
+static leader_result leader_file_read_number_(leader_file *f, int dir, uint64_t number, leader_lease_ *r) {
+    char name[LEADER_FILE_NAME_MAX_];
+    snprintf(name, sizeof name, "%llu", (unsigned long long)number);
+    leader_result result = leader_file_read_(f, dir, name, r);
+    r->number = number;
+    if (result == LEADER_OK && r->token > number) result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: token is above the record's number", name);
+    return result;
 }
 
 /* The present record: the one with the highest number. OK, LOST (there is none), E_CORRUPT with r->number set, E_*. */
-static leader_result leader_file_present_(leader_file *f, int dir, leader_lease_ *r) {
+static leader_result leader_file_present_(leader_file *f, int dir, leader_lease_ *r, leader_listing_ *listing) {
     for (int tries = 0; tries < 16; tries++) {  /* it can be superseded and removed between the list and the read */
-        leader_listing_ listing;
-        char name[LEADER_FILE_NAME_MAX_];
-        leader_result result = leader_file_list_(f, dir, 0, &listing);
+        leader_result result = leader_file_list_(f, dir, 0, listing);
         if (result != LEADER_OK) return result;
-        if (listing.highest == 0) return LEADER_LOST;
-        snprintf(name, sizeof name, "%llu", (unsigned long long)listing.highest);
-        result = leader_file_read_(f, dir, name, r);
-        r->number = listing.highest;
-        if (result == LEADER_OK && r->token > r->number) result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: token is above the record's number", name);
+        if (listing->highest == 0) return LEADER_LOST;
+        result = leader_file_read_number_(f, dir, listing->highest, r);
         if (result != LEADER_LOST) return result;
     }
     return leader_file_fail_(f, LEADER_E_IO, "%s changes too fast to be read", f->dir);
@@ -1977,10 +2002,10 @@ static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_re
 static int64_t leader_file_full_lease_(const leader_file *f, const leader_request *q) { return leader_max_(f->longest_ms, q->lease_ms); }
 
 /* How long nobody may take the record yet; 0: it may be taken. On the writer's own clock where this process shares it
-   (same boot, same time namespace), otherwise on our clock since we first saw it. */
+   (same boot, same time namespace), otherwise, and for what cannot be read (NULL), on our clock since we first saw it. */
 static int64_t leader_file_rest_(const leader_file *f, const leader_lease_ *r, int64_t lease_ms) {
     int64_t now = f->host.now_ms(f->host.core), from = f->seen_since_ms;
-    if (leader_file_same_boot_(f, r) && r->time_namespace && r->time_namespace == f->time_namespace && (int64_t)r->stamp_ms <= now) from = (int64_t)r->stamp_ms;
+    if (r && leader_file_same_boot_(f, r) && r->time_namespace && r->time_namespace == f->time_namespace && (int64_t)r->stamp_ms <= now) from = (int64_t)r->stamp_ms;
     return leader_max_(0, from + lease_ms + 1 - now);
 }
 
@@ -2088,17 +2113,23 @@ static bool leader_file_draft_(const leader_file *f, int dir, const char *name, 
     return good;
 }
 
+/* The record as it stands in the store. Its stamp is the reading from before the request, so that others may take over no
+   later than they must; but where the store forgot, the forgotten one may have renewed since: then it is the present. */
 static void leader_file_text_(const leader_file *f, const leader_request *q, const char *holder, char *text, size_t cap) {
     char name[LEADER_IDENTITY_MAX * 6 + 4], now[28];
+    int64_t present = f->host.now_ms(f->host.core);
+    int64_t hold_off = f->forgot ? leader_file_full_lease_(f, q) : leader_max_(0, f->hold_until_ms - present);
+    int64_t stamp = f->forgot ? present : q->now_ms;
     leader_json_quote_(name, sizeof name, holder);
     leader_time_text_(now, leader_wall_us_());
     snprintf(text, cap,
         "{\n  \"holder\": %s,\n  \"renewTime\": \"%s\",\n  \"leaseDuration\": \"%lld%s\",\n  \"acquireTime\": \"%s\",\n  \"token\": %llu,\n"
         "  \"nonce\": \"%016llx\",\n  \"seq\": %llu,\n  \"bootId\": \"%s\",\n  \"timeNamespace\": %llu,\n  \"bootClockMs\": %lld,\n"
-        "  \"lockDevice\": %llu,\n  \"lockInode\": %llu\n}\n",
+        "  \"lockDevice\": %llu,\n  \"lockInode\": %llu,\n  \"holdOffMs\": %lld\n}\n",
         name, now, (long long)(q->lease_ms % 1000 ? q->lease_ms : q->lease_ms / 1000), q->lease_ms % 1000 ? "ms" : "s", f->acquired[0] ? f->acquired : now,
         (unsigned long long)f->my_token, (unsigned long long)f->nonce, (unsigned long long)f->my_seq, f->boot_id,
-        (unsigned long long)f->time_namespace, (long long)leader_max_(0, q->now_ms), (unsigned long long)f->lock_device, (unsigned long long)f->lock_inode);
+        (unsigned long long)f->time_namespace, (long long)leader_max_(0, stamp), (unsigned long long)f->lock_device, (unsigned long long)f->lock_inode,
+        (long long)hold_off);
 }
 
 /* The directory that the path names now is still the one that we wrote into. */
@@ -2137,15 +2168,14 @@ static leader_result leader_file_write_(leader_file *f, int dir, uint64_t base, 
     if (durable && fsync(dir) != 0) return leader_file_errno_(f, "cannot sync", f->dir);
     leader_result result = leader_file_list_(f, dir, base, &after);
     if (result != LEADER_OK) return result;
-    if (after.highest == number && after.newer == 1 && (base == 0 || after.there) && leader_file_in_place_(f, dir)) {
-        char old[LEADER_FILE_NAME_MAX_];
-        snprintf(old, sizeof old, "%llu", (unsigned long long)base);
-        if (base) unlinkat(dir, old, 0);
-        leader_file_copy_(f, dir, text);
-        return LEADER_OK;
+    bool counts = after.highest == number && after.newer == 1 && (base == 0 || after.there) && leader_file_in_place_(f, dir);
+    for (int i = 0; i < after.count && i < LEADER_LISTED_MAX_; i++) {
+        if (counts ? after.numbers[i] >= number : after.numbers[i] != number) continue;
+        snprintf(name, sizeof name, "%llu", (unsigned long long)after.numbers[i]);
+        unlinkat(dir, name, 0);                 /* what it replaces; or the write itself, which never counted     */
     }
-    unlinkat(dir, name, 0);                     /* it never counted: nobody may build on it                       */
-    return LEADER_LOST;
+    if (counts) leader_file_copy_(f, dir, text);
+    return counts ? LEADER_OK : LEADER_LOST;
 }
 
 /* -- the directory, and what stands in its place -- */
@@ -2219,7 +2249,7 @@ static void leader_file_tell_(const leader_lease_ *r, int64_t rest, leader_recor
 /* Writes the record that begins a term of ours on top of `base`. */
 static leader_result leader_file_take_(leader_file *f, int dir, const leader_request *q, uint64_t base, leader_record *seen) {
     char text[LEADER_FILE_TEXT_MAX_];
-    uint64_t number = base + 1, clock = (uint64_t)leader_max_(1, leader_wall_us_() / 1000);
+    uint64_t number = base + 1, clock = (uint64_t)leader_max_(1, leader_wall_us_() / 1000000 + 1) * 1000;
     if ((base == 0 || f->forgot) && number < clock) number = clock;
     if (number < q->min_token) number = q->min_token;
     if (number > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left above %llu", f->dir, (unsigned long long)base);
@@ -2233,6 +2263,7 @@ static leader_result leader_file_take_(leader_file *f, int dir, const leader_req
     if (result != LEADER_OK) return result;
     if (leader_file_local_(dir)) leader_file_names_(dir, leader_file_sweep_name_, f);
     if (f->forgot) seen->hold_off_ms = leader_file_full_lease_(f, q);
+    f->hold_until_ms = f->forgot ? f->host.now_ms(f->host.core) + seen->hold_off_ms : 0;
     f->forgot = false;
     f->saw_holder = true;
     f->longest_ms = leader_max_(f->longest_ms, q->lease_ms);
@@ -2248,7 +2279,7 @@ static leader_result leader_file_take_empty_(leader_file *f, int *dir, const lea
     leader_lease_ r;
     leader_result at_path = leader_file_look_at_path_(f, &r);
     if (at_path == LEADER_OK) {                 /* a copy without its record: whoever wrote it may still lead     */
-        if (r.holder[0]) f->forgot = true;
+        f->forgot = f->forgot || r.holder[0];
         f->longest_ms = leader_max_(f->longest_ms, r.lease_ms);
     } else if (at_path == LEADER_E_CORRUPT) {
         if (r.form != f->seen_form || !f->seen_since_ms) { f->seen_form = r.form; f->seen_since_ms = f->host.now_ms(f->host.core); }
@@ -2258,6 +2289,7 @@ static leader_result leader_file_take_empty_(leader_file *f, int *dir, const lea
     } else if (at_path != LEADER_LOST) {
         return at_path;
     }
+    f->forgot = f->forgot || f->host.config->cautious_start;
     if (*dir < 0) {
         mode_t mode = (mode_t)(f->mode | (f->mode & 0444) >> 2);
         if (mkdir(f->dir, mode) == 0) { if (mode != 0700 && chmod(f->dir, mode) != 0) return leader_file_errno_(f, "cannot set the mode of", f->dir); }
@@ -2273,24 +2305,43 @@ static leader_result leader_file_take_empty_(leader_file *f, int *dir, const lea
     return leader_file_take_(f, *dir, q, 0, seen);
 }
 
+/* How long the records below the highest keep others out. Normally there are none, or what the holder replaced just now. */
+static int64_t leader_file_rest_below_(leader_file *f, int dir, const leader_lease_ *top, const leader_listing_ *listing, const leader_request *q) {
+    int64_t longest = listing->count > LEADER_LISTED_MAX_ ? leader_file_rest_(f, NULL, leader_file_full_lease_(f, q)) : 0;
+    for (int i = 0; i < listing->count && i < LEADER_LISTED_MAX_; i++) {
+        leader_lease_ r;
+        if (listing->numbers[i] == top->number) continue;
+        leader_result result = leader_file_read_number_(f, dir, listing->numbers[i], &r);
+        if (result == LEADER_LOST || (result == LEADER_OK && (!r.holder[0] || r.nonce == top->nonce || leader_file_dead_(f, dir, &r)))) continue;
+        int64_t rest = result == LEADER_OK ? leader_file_rest_(f, &r, r.lease_ms) : leader_file_rest_(f, NULL, leader_file_full_lease_(f, q));
+        longest = leader_max_(longest, rest);
+    }
+    return longest;
+}
+
 /* One look at the record, and a write if it may be taken. LOST: somebody was faster, look again. */
 static leader_result leader_file_try_(leader_file *f, int *dir, const leader_request *q, leader_record *seen) {
     leader_lease_ r;
+    leader_listing_ listing;
     memset(&r, 0, sizeof r);
-    leader_result result = *dir < 0 ? LEADER_LOST : leader_file_present_(f, *dir, &r);
+    leader_result result = *dir < 0 ? LEADER_LOST : leader_file_present_(f, *dir, &r, &listing);
     if (result != LEADER_OK && result != LEADER_LOST && result != LEADER_E_CORRUPT) return result;
     leader_file_sight_(f, &r, result);
     if (result == LEADER_LOST) return leader_file_take_empty_(f, dir, q, seen);
-    if (result == LEADER_E_CORRUPT) {           /* held by an unknown                                             */
-        seen->expires_in_ms = r.number ? leader_max_(0, f->seen_since_ms + leader_file_full_lease_(f, q) + 1 - f->host.now_ms(f->host.core)) : -1;
-        return seen->expires_in_ms == 0 ? leader_file_take_(f, *dir, q, r.number, seen) : result;
+    if (result == LEADER_E_CORRUPT && r.number == 0) { seen->expires_in_ms = -1; return result; }
+
+    bool corrupt = result == LEADER_E_CORRUPT, same_name = !corrupt && strcmp(r.holder, q->identity) == 0;
+    bool own = !corrupt && r.nonce == q->nonce && r.seq <= q->seq;
+    int64_t rest = corrupt ? leader_file_rest_(f, NULL, leader_file_full_lease_(f, q)) : r.holder[0] ? leader_file_rest_(f, &r, r.lease_ms) : 0;
+    bool sooner = !corrupt && (own || (same_name && q->reclaim) || leader_file_dead_(f, *dir, &r));
+    int64_t below = listing.count > 1 ? leader_file_rest_below_(f, *dir, &r, &listing, q) : 0;
+    if ((rest == 0 || sooner) && below == 0) {
+        if (rest > 0 && r.hold_off_ms > 0) f->forgot = true;    /* its holder was holding off: so must its heir   */
+        return leader_file_take_(f, *dir, q, r.number, seen);
     }
-    bool own = r.nonce == q->nonce && r.seq <= q->seq;
-    bool same_name = strcmp(r.holder, q->identity) == 0;
-    int64_t rest = r.holder[0] ? leader_file_rest_(f, &r, r.lease_ms) : 0;
-    if (rest == 0 || own || (same_name && q->reclaim) || leader_file_dead_(f, *dir, &r)) return leader_file_take_(f, *dir, q, r.number, seen);
-    leader_file_tell_(&r, rest, seen);
-    if (f->lock_closed > 0 && --f->lock_closed >= 0 && rest > 2) seen->expires_in_ms = 2;   /* the lock goes just after its notice */
+    leader_file_tell_(&r, leader_max_(sooner ? 0 : rest, below), seen);
+    if (corrupt) return result;
+    if (f->lock_closed > 0 && --f->lock_closed >= 0 && seen->expires_in_ms > 2) seen->expires_in_ms = 2;  /* the lock goes just after its notice */
     return same_name ? leader_file_fail_(f, LEADER_E_DUPLICATE, "another process leads under our identity: %s", q->identity) : LEADER_HELD;
 }
 
@@ -2311,11 +2362,12 @@ static leader_result leader_file_acquire_(void *self, const leader_request *q, l
 static leader_result leader_file_observe_(void *self, const leader_request *q, leader_record *seen) {
     leader_file *f = (leader_file *)self;
     leader_lease_ r;
+    leader_listing_ listing;
     int dir = -1;
     (void)q;
     memset(&r, 0, sizeof r);
     leader_result result = leader_file_enter_(f, &dir);
-    if (result == LEADER_OK) result = leader_file_present_(f, dir, &r);
+    if (result == LEADER_OK) result = leader_file_present_(f, dir, &r, &listing);
     if (result == LEADER_OK || result == LEADER_LOST) {
         bool held = result == LEADER_OK && r.holder[0];
         leader_file_sight_(f, &r, result);
@@ -2328,28 +2380,29 @@ static leader_result leader_file_observe_(void *self, const leader_request *q, l
     return result;
 }
 
-/* Puts the next record on top of our own: a renewal, or, with an empty holder, the release. */
+/* Puts the next record on top of our own: a renewal, or, with an empty holder, the release. An earlier one of unknown
+   outcome may stand there already: then the next goes on top of that. */
 static leader_result leader_file_replace_(leader_file *f, const leader_request *q, const char *holder, leader_record *seen) {
     char text[LEADER_FILE_TEXT_MAX_];
     leader_lease_ r;
+    leader_listing_ listing;
     int dir = -1;
     leader_result result = leader_file_enter_(f, &dir);
-    if (result != LEADER_OK) {
-        if (result == LEADER_LOST) { f->my_number = 0; f->forgot = true; }
-        return result;
-    }
-    if (f->my_number == LEADER_NUMBER_MAX_) result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left", f->dir);
-    else {
-        leader_file_text_(f, q, holder, text, sizeof text);
+    if (result == LEADER_LOST) { f->my_number = 0; f->forgot = true; }
+    if (result != LEADER_OK) return result;
+    leader_file_text_(f, q, holder, text, sizeof text);
+    for (int tries = 0; tries < 2; tries++) {
+        if (f->my_number >= LEADER_NUMBER_MAX_) { result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left", f->dir); break; }
         result = leader_file_write_(f, dir, f->my_number, f->my_number + 1, text, false);
-    }
-    if (result == LEADER_OK) {
-        f->my_number = f->seen_number = f->my_number + 1;
-    } else if (result == LEADER_LOST) {
-        f->my_number = 0;
-        leader_result present = leader_file_present_(f, dir, &r);
+        if (result == LEADER_OK) f->my_number = f->seen_number = f->my_number + 1;
+        if (result != LEADER_LOST) break;
+        memset(&r, 0, sizeof r);
+        leader_result present = leader_file_present_(f, dir, &r, &listing);
+        if (present == LEADER_OK && r.nonce == f->nonce && r.token == f->my_token && r.holder[0] && r.number > f->my_number) { f->my_number = r.number; continue; }
         leader_file_sight_(f, &r, present);
         if (present == LEADER_OK) leader_file_tell_(&r, r.holder[0] ? leader_file_rest_(f, &r, r.lease_ms) : 0, seen);
+        f->my_number = 0;
+        break;
     }
     close(dir);
     return result;
@@ -2363,10 +2416,11 @@ static leader_result leader_file_renew_(void *self, const leader_request *q, lea
 static leader_result leader_file_release_(void *self, const leader_request *q, leader_record *seen) {
     leader_file *f = (leader_file *)self;
     leader_lease_ r;
+    leader_listing_ listing;
     int dir = -1;
     if (!f->my_number) {                        /* an acquire of unknown outcome may have left a record of ours   */
         leader_result result = leader_file_enter_(f, &dir);
-        if (result == LEADER_OK) result = leader_file_present_(f, dir, &r);
+        if (result == LEADER_OK) result = leader_file_present_(f, dir, &r, &listing);
         if (dir >= 0) close(dir);
         if (result != LEADER_OK) return result;
         if (!r.holder[0] || r.nonce != q->nonce || r.seq > q->seq) return LEADER_LOST;
@@ -2418,6 +2472,7 @@ static const char *leader_file_open_(void *self, const leader_host *host) {
         memcpy(f->path, cwd, n);
         f->path[n] = '/';
     }
+    memset((char *)f + offsetof(leader_file, boot_id), 0, sizeof *f - offsetof(leader_file, boot_id));    /* nothing of an earlier election */
     memcpy(f->dir, f->path, strlen(f->path));
     memcpy(f->dir + strlen(f->path), ".d", 3);
     f->host = *host;
