@@ -356,6 +356,7 @@ struct leader_t {
     leader_state   state;
     int32_t        op;              /* the request under way: LEADER_OP_..._                                      */
     int64_t        now_ms;          /* the clock as this step read it                                             */
+    int64_t        confirmed_ms;    /* when the store last said who leads                                         */
     int64_t        sent_ms;         /* the clock before the request was sent: validity runs from here             */
     int64_t        timeout_ms, again_at_ms;
     int64_t        next_ms;         /* the next request is due                                                    */
@@ -509,7 +510,7 @@ static void leader_host_name_(char *buf, size_t cap) {
     if (gethostname(buf, cap) != 0) buf[0] = 0;
     buf[cap - 1] = 0;
 }
-static bool leader_system_random_(uint64_t *out) {
+LEADER_UNUSED_ static bool leader_system_random_(uint64_t *out) {
 #if defined(__APPLE__)
     arc4random_buf(out, sizeof *out);
     return true;
@@ -1012,20 +1013,25 @@ static void leader_fail_(leader_t *l, int op, leader_result code, const char *te
     if (!l->error_said) leader_log_(l, LEADER_LOG_WARN, "%s", line);
 }
 
-/* Reports who leads, if that changed. Never called between the end of our term and its on_stopped_leading. */
-static void leader_note_leader_(leader_t *l, const char *identity, uint64_t token) {
+/* Shows who leads. True: it is another one than before. */
+static bool leader_set_leader_(leader_t *l, const char *identity, uint64_t token) {
     leader_shown_ s = leader_shown_now_(l);
     bool other = strcmp(s.leader, identity) != 0;
-    if (other || s.seen_token != token) {
-        s.since_ms = l->now_ms;
-        s.seen_token = token;
-        memset(s.leader, 0, sizeof s.leader);
-        memcpy(s.leader, identity, strlen(identity));
-        leader_show_(l, &s);
-    }
-    if (!other) return;
+    if (other || s.seen_token != token) s.since_ms = l->now_ms;
+    s.seen_token = token;
+    memset(s.leader, 0, sizeof s.leader);
+    memcpy(s.leader, identity, strlen(identity));
+    leader_show_(l, &s);
+    return other;
+}
+
+static void leader_tell_leader_(leader_t *l, const char *identity) {
     if (identity[0]) LEADER_COUNT_(l, transitions);
     if (l->cfg.on_new_leader) l->cfg.on_new_leader(l->cfg.user, identity);
+}
+
+static void leader_note_leader_(leader_t *l, const char *identity, uint64_t token) {
+    if (leader_set_leader_(l, identity, token)) leader_tell_leader_(l, identity);
 }
 
 /* ---- the core as backends see it --------------------------------------------------------------------------------- */
@@ -1159,42 +1165,33 @@ static void leader_plan_attempt_(leader_t *l, leader_result result, const leader
     l->next_ms = l->now_ms + wait;
 }
 
+static const leader_record leader_nobody_ = {"", 0, 0, 0, 0};
+
 /* ---- terms ------------------------------------------------------------------------------------------------------- */
 
-static void leader_set_state_(leader_t *l, leader_state state) {
+/* Shows the state and what follows from it. Nobody reads true before the rest is shown, nor after it is taken back. */
+static void leader_enter_(leader_t *l, leader_state state) {
+    bool leading = state == LEADER_STATE_LEADER;
+    if (!leading) LEADER_STORE_(&l->until_ms, LEADER_NEVER_);
+    leader_shown_ s = leader_shown_now_(l);
     l->state = state;
-    leader_shown_ s = leader_shown_now_(l);
     s.state = state;
+    s.token = leading ? l->token : 0;
+    s.until_ms = leading ? l->lease_until_ms : LEADER_NEVER_;
+    s.lease_until_ms = leading || state == LEADER_STATE_DRAINING ? l->lease_until_ms : LEADER_NEVER_;
+    s.confirmed_ms = l->confirmed_ms;
     leader_show_(l, &s);
-}
-
-/* The record is ours while the clock is below sent_ms + renew_deadline_ms: shown to all when we lead or drain. */
-static void leader_show_lease_(leader_t *l) {
-    leader_shown_ s = leader_shown_now_(l);
-    s.confirmed_ms = l->now_ms;
-    if (l->state == LEADER_STATE_LEADER) s.until_ms = l->lease_until_ms;
-    if (l->state != LEADER_STATE_FOLLOWER) s.lease_until_ms = l->lease_until_ms;
-    leader_show_(l, &s);
-    if (l->state == LEADER_STATE_LEADER) LEADER_STORE_(&l->until_ms, l->lease_until_ms);
+    if (leading) LEADER_STORE_(&l->until_ms, l->lease_until_ms);
 }
 
 static void leader_start_term_(leader_t *l) {
-    leader_shown_ s = leader_shown_now_(l);
-    bool other = strcmp(s.leader, l->identity) != 0;
-    l->state = LEADER_STATE_LEADER;
     l->retries = 0;
-    s.state = LEADER_STATE_LEADER;
-    s.token = s.seen_token = l->token;
-    s.since_ms = l->now_ms;
-    memcpy(s.leader, l->identity, sizeof s.leader);
-    leader_show_(l, &s);
-    leader_show_lease_(l);
     LEADER_COUNT_(l, terms);
+    bool other = leader_set_leader_(l, l->identity, l->token);
+    leader_enter_(l, LEADER_STATE_LEADER);
     leader_log_(l, LEADER_LOG_INFO, "leading, token %llu", (unsigned long long)l->token);
     if (l->cfg.on_started_leading) l->cfg.on_started_leading(l->cfg.user, l->token);
-    if (!other) return;
-    LEADER_COUNT_(l, transitions);
-    if (l->cfg.on_new_leader) l->cfg.on_new_leader(l->cfg.user, l->identity);
+    if (other) leader_tell_leader_(l, l->identity);
 }
 
 /* Ends the term for good: first nobody can read true any more, then the callback hears of it, and only then is there
@@ -1202,15 +1199,8 @@ static void leader_start_term_(leader_t *l) {
 static void leader_end_term_(leader_t *l, leader_result why, const leader_record *next) {
     bool lost = why == LEADER_LOST || why == LEADER_E_DUPLICATE;
     leader_cancel_(l);
-    LEADER_STORE_(&l->until_ms, LEADER_NEVER_);
-    leader_shown_ s = leader_shown_now_(l);
-    l->state = lost ? LEADER_STATE_FOLLOWER : LEADER_STATE_DRAINING;
-    s.state = l->state;
-    s.token = s.seen_token = 0;
-    s.until_ms = LEADER_NEVER_;
-    if (lost) s.lease_until_ms = LEADER_NEVER_;
-    memset(s.leader, 0, sizeof s.leader);
-    leader_show_(l, &s);
+    leader_enter_(l, lost ? LEADER_STATE_FOLLOWER : LEADER_STATE_DRAINING);
+    leader_set_leader_(l, "", 0);
     l->undrained = true;
     l->holding = !lost;
     l->next_ms = l->now_ms;
@@ -1219,18 +1209,14 @@ static void leader_end_term_(leader_t *l, leader_result why, const leader_record
     leader_log_(l, LEADER_LOG_INFO, "no longer leading: %s", why == LEADER_OK ? "asked to hand over" : leader_strerror(why));
     if (l->cfg.on_stopped_leading) l->cfg.on_stopped_leading(l->cfg.user, l->token, why);
     if (lost && next->holder[0]) leader_note_leader_(l, next->holder, next->token);
-    else if (l->cfg.on_new_leader) l->cfg.on_new_leader(l->cfg.user, "");
+    else leader_tell_leader_(l, "");
 }
 
 /* Where an election goes when it holds nothing more: back to the standbys, or to the end. */
 static void leader_let_go_(leader_t *l) {
-    leader_shown_ s = leader_shown_now_(l);
     l->holding = l->maybe_ours = false;
     l->failing = 0;
-    l->state = l->stopping ? LEADER_STATE_STOPPED : LEADER_STATE_FOLLOWER;
-    s.state = l->state;
-    s.lease_until_ms = LEADER_NEVER_;
-    leader_show_(l, &s);
+    leader_enter_(l, l->stopping ? LEADER_STATE_STOPPED : LEADER_STATE_FOLLOWER);
     l->next_ms = l->now_ms + l->cfg.retry_ms;
     if (l->pause_ms) l->pause_until_ms = l->now_ms + l->pause_ms;
     l->pause_ms = 0;
@@ -1239,7 +1225,7 @@ static void leader_let_go_(leader_t *l) {
 static void leader_start_release_(leader_t *l) {
     l->retries = 0;
     l->next_ms = l->now_ms;
-    leader_set_state_(l, LEADER_STATE_RELEASING);
+    leader_enter_(l, LEADER_STATE_RELEASING);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -1267,8 +1253,10 @@ static void leader_acquired_(leader_t *l, const leader_record *seen) {
         return;
     }
     l->holding = true;
+    l->error_now = false;
     l->failing = l->retries = 0;
     l->next_ms = l->sent_ms + cfg->renew_ms;
+    l->confirmed_ms = l->now_ms;
     LEADER_KEEP_(l, success_ms, l->now_ms);
     if (l->now_ms > l->hold_until_ms) leader_start_term_(l);
     else leader_log_(l, LEADER_LOG_WARN, "the store had forgotten its holder: leading only after %lld ms", (long long)(l->hold_until_ms - l->now_ms));
@@ -1278,9 +1266,8 @@ static void leader_acquired_(leader_t *l, const leader_record *seen) {
 static void leader_looked_(leader_t *l, int op, leader_result result, const leader_record *seen) {
     bool other = strcmp(seen->holder, l->identity) != 0 || result == LEADER_E_DUPLICATE;
     if (result >= 0 || result == LEADER_E_DUPLICATE) {
-        leader_shown_ s = leader_shown_now_(l);
-        s.confirmed_ms = l->now_ms;
-        leader_show_(l, &s);
+        l->confirmed_ms = l->now_ms;
+        leader_enter_(l, l->state);
         if (op == LEADER_OP_ACQUIRE_) { l->maybe_ours = false; l->answered = true; }
     }
     if (result >= 0) LEADER_KEEP_(l, success_ms, l->now_ms);
@@ -1303,7 +1290,8 @@ static void leader_renewed_(leader_t *l) {
     l->retries = 0;
     l->lease_until_ms = l->sent_ms + l->cfg.renew_deadline_ms - LEADER_CLOCK_GRAIN_MS_;
     l->next_ms = l->sent_ms + l->cfg.renew_ms;
-    leader_show_lease_(l);
+    l->confirmed_ms = l->now_ms;
+    leader_enter_(l, l->state);
 }
 
 /* A renewal failed, but the lease may well be ours: try again soon, within the deadline. */
@@ -1386,20 +1374,19 @@ static bool leader_answer_(leader_t *l) {
    whom the store forgot may still lead, and a release would let the next one start beside him. */
 static void leader_withdraw_(leader_t *l) {
     leader_cancel_(l);
-    bool doubt = l->now_ms <= l->hold_until_ms, keep = l->stopping && l->cfg.keep_lease_on_stop;
+    bool doubt = l->now_ms <= l->hold_until_ms || (l->cfg.cautious_start && !l->answered), keep = l->stopping && l->cfg.keep_lease_on_stop;
     if ((l->holding || l->maybe_ours) && !doubt && !keep) leader_start_release_(l);
     else leader_let_go_(l);
 }
 
 /* leader_stop and leader_resign left a word: the first tick after it obeys. */
 static void leader_obey_(leader_t *l) {
-    static const leader_record nobody = {"", 0, 0, 0, 0};
     bool stop = !l->stopping && LEADER_LOAD_(&l->stop_asked);
     int64_t pause = LEADER_LOAD_(&l->resign_asked) ? LEADER_SWAP_(&l->resign_asked, 0) : 0;
     if (stop) l->stopping = true;
     if (pause) l->pause_ms = pause - 1;
     if (!stop && !pause) return;
-    if (l->state == LEADER_STATE_LEADER) leader_end_term_(l, LEADER_OK, &nobody);
+    if (l->state == LEADER_STATE_LEADER) leader_end_term_(l, LEADER_OK, &leader_nobody_);
     else if (l->state == LEADER_STATE_FOLLOWER) leader_withdraw_(l);
 }
 
@@ -1434,9 +1421,8 @@ static bool leader_follow_(leader_t *l) {
 }
 
 static bool leader_lead_(leader_t *l) {
-    static const leader_record nobody = {"", 0, 0, 0, 0};
     if (l->now_ms < l->next_ms) return false;
-    if (l->cfg.is_healthy && !l->cfg.is_healthy(l->cfg.user)) { leader_end_term_(l, LEADER_UNHEALTHY, &nobody); return true; }
+    if (l->cfg.is_healthy && !l->cfg.is_healthy(l->cfg.user)) { leader_end_term_(l, LEADER_UNHEALTHY, &leader_nobody_); return true; }
     return leader_send_(l, LEADER_OP_RENEW_);
 }
 
@@ -1457,9 +1443,8 @@ static bool leader_drain_(leader_t *l) {
 
 /* One step; true: something happened, look again. The deadline comes before everything else. */
 static bool leader_step_(leader_t *l) {
-    static const leader_record nobody = {"", 0, 0, 0, 0};
     if (l->state == LEADER_STATE_LEADER && l->now_ms >= l->lease_until_ms) {
-        leader_end_term_(l, LEADER_E_TIMEOUT, &nobody);
+        leader_end_term_(l, LEADER_E_TIMEOUT, &leader_nobody_);
         return true;
     }
     leader_obey_(l);
@@ -1639,12 +1624,16 @@ static bool leader_check_backend_(leader_t *l, const leader_backend *b, bool obs
 /* Fills the defaults in and checks that the times fit each other: every message names the fields and their values. */
 static bool leader_check_times_(leader_config *c, char *why, size_t cap) {
     const int64_t limit = INT64_C(1000) * 86400 * 3650;
-    const struct { const char *name; int64_t value; } times[] = {
-        {"lease_ms", c->lease_ms}, {"renew_deadline_ms", c->renew_deadline_ms}, {"renew_ms", c->renew_ms}, {"renew_retry_ms", c->renew_retry_ms},
-        {"retry_ms", c->retry_ms}, {"retry_max_ms", c->retry_max_ms}, {"request_timeout_ms", c->request_timeout_ms}, {"drain_timeout_ms", c->drain_timeout_ms}};
+    static const struct { const char *name; size_t at; } times[] = {
+        {"lease_ms", offsetof(leader_config, lease_ms)}, {"renew_deadline_ms", offsetof(leader_config, renew_deadline_ms)},
+        {"renew_ms", offsetof(leader_config, renew_ms)}, {"renew_retry_ms", offsetof(leader_config, renew_retry_ms)},
+        {"retry_ms", offsetof(leader_config, retry_ms)}, {"retry_max_ms", offsetof(leader_config, retry_max_ms)},
+        {"request_timeout_ms", offsetof(leader_config, request_timeout_ms)}, {"drain_timeout_ms", offsetof(leader_config, drain_timeout_ms)}};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
-        if (times[i].value < 0) LEADER_REFUSE_("%s (%lld) is negative", times[i].name, LEADER_LL_(times[i].value));
-        if (times[i].value > limit) LEADER_REFUSE_("%s (%lld) is more than ten years", times[i].name, LEADER_LL_(times[i].value));
+        int64_t value;
+        memcpy(&value, (const char *)c + times[i].at, sizeof value);
+        if (value < 0) LEADER_REFUSE_("%s (%lld) is negative", times[i].name, LEADER_LL_(value));
+        if (value > limit) LEADER_REFUSE_("%s (%lld) is more than ten years", times[i].name, LEADER_LL_(value));
     }
     if (c->renew_retries < -1 || c->renew_retries > 1000) LEADER_REFUSE_("renew_retries (%d) is not within -1..1000", c->renew_retries);
     if (!c->lease_ms)           c->lease_ms = 15000;
@@ -1697,7 +1686,7 @@ LEADER_API leader_result leader_init_(leader_t *l, size_t l_size, const leader_c
     l->nonce = LEADER_RANDOM64() | 1;           /* never 0, so that 0 can mean "none" in a record                 */
     l->random = leader_mix_(l->nonce) | 1;
     l->state = LEADER_STATE_FOLLOWER;
-    l->until_ms = l->due_ms = l->hold_until_ms = l->pause_until_ms = l->polled_ms = LEADER_NEVER_;
+    l->until_ms = l->due_ms = l->hold_until_ms = l->pause_until_ms = l->polled_ms = l->confirmed_ms = LEADER_NEVER_;
     l->window_ms = l->next_ms = leader_now_(l);
     leader_shown_ s;
     memset(&s, 0, sizeof s);
@@ -1775,8 +1764,7 @@ enum { LEADER_FILE_TEXT_MAX_ = 8192, LEADER_FILE_NAME_MAX_ = 32 };
 
 typedef struct leader_lease_ {      /* a record as read                                                           */
     char     holder[LEADER_IDENTITY_MAX + 1], boot_id[40];
-    uint64_t number, form, token, nonce, seq, time_namespace, lock_device, lock_inode, stamp_ms, hold_off_ms;
-    int64_t  lease_ms;
+    uint64_t number, form, token, nonce, seq, lease_ms, time_namespace, lock_device, lock_inode, stamp_ms, hold_off_ms;
 } leader_lease_;
 
 enum { LEADER_LISTED_MAX_ = 16 };
@@ -1895,20 +1883,19 @@ static bool leader_file_hex_(const char *text, uint64_t *out) {
 
 /* Is the text a record? If not, `why` says what is wrong with it. Fields that others added are ignored. */
 static bool leader_file_parse_(const char *text, size_t len, leader_lease_ *r, char *why, size_t cap) {
-    uint64_t lease_ms = 0;
-    const struct { const char *name; char kind; bool required; const char *want; uint64_t *number; char *string; } fields[] = {
-        {"holder",        's', true,  "a string of at most 255 bytes",                  NULL, r->holder},
-        {"renewTime",     't', true,  "a time such as \"2026-11-16T01:28:19.182774Z\"", NULL, NULL},
-        {"leaseDuration", 'd', true,  "a duration such as \"15s\"",                     &lease_ms, NULL},
-        {"token",         'n', true,  "a whole number from 1 to 2^53",                  &r->token, NULL},
-        {"nonce",         'x', true,  "16 hexadecimal digits",                          &r->nonce, NULL},
-        {"seq",           'n', true,  "a whole number",                                 &r->seq, NULL},
-        {"bootId",        'b', false, "a string of at most 39 bytes",                   NULL, r->boot_id},
-        {"timeNamespace", 'n', false, "a whole number",                                 &r->time_namespace, NULL},
-        {"bootClockMs",   'n', false, "a whole number",                                 &r->stamp_ms, NULL},
-        {"lockDevice",    'i', false, "a whole number",                                 &r->lock_device, NULL},
-        {"lockInode",     'i', false, "a whole number",                                 &r->lock_inode, NULL},
-        {"holdOffMs",     'n', false, "a whole number",                                 &r->hold_off_ms, NULL}};
+    static const struct { const char *name; char kind; bool required; size_t at; const char *want; } fields[] = {
+        {"holder",        's', true,  offsetof(leader_lease_, holder),         "a string of at most 255 bytes"},
+        {"renewTime",     't', true,  0,                                       "a time such as \"2026-11-16T01:28:19.182774Z\""},
+        {"leaseDuration", 'd', true,  offsetof(leader_lease_, lease_ms),       "a duration such as \"15s\""},
+        {"token",         'n', true,  offsetof(leader_lease_, token),          "a whole number below 2^53"},
+        {"nonce",         'x', true,  offsetof(leader_lease_, nonce),          "16 hexadecimal digits"},
+        {"seq",           'n', true,  offsetof(leader_lease_, seq),            "a whole number below 2^53"},
+        {"bootId",        'b', false, offsetof(leader_lease_, boot_id),        "a string of at most 39 bytes"},
+        {"timeNamespace", 'i', false, offsetof(leader_lease_, time_namespace), "a whole number"},
+        {"bootClockMs",   'n', false, offsetof(leader_lease_, stamp_ms),       "a whole number below 2^53"},
+        {"lockDevice",    'i', false, offsetof(leader_lease_, lock_device),    "a whole number"},
+        {"lockInode",     'i', false, offsetof(leader_lease_, lock_inode),     "a whole number"},
+        {"holdOffMs",     'n', false, offsetof(leader_lease_, hold_off_ms),    "a whole number below 2^53"}};
     leader_json_ root, v;
     size_t bad_at = 0;
     memset(r, 0, sizeof *r);
@@ -1917,21 +1904,23 @@ static bool leader_file_parse_(const char *text, size_t len, leader_lease_ *r, c
     if (!leader_json_parse_(text, len, &root, &bad_at)) LEADER_REFUSE_("not JSON at byte %llu", (unsigned long long)bad_at);
     if (root.at[0] != '{') LEADER_REFUSE_("not a JSON object");
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        char small[64] = "", kind = fields[i].kind;
+        char small[LEADER_IDENTITY_MAX + 1], kind = fields[i].kind, *to = (char *)r + fields[i].at;
         if (!leader_json_member_(root, fields[i].name, &v)) {
             if (fields[i].required) LEADER_REFUSE_("%s is missing", fields[i].name);
             continue;
         }
-        bool good = kind == 's' ? leader_json_string_(v, fields[i].string, sizeof r->holder)
-                  : kind == 'b' ? leader_json_string_(v, fields[i].string, sizeof r->boot_id)
-                  : kind == 'i' ? leader_json_u64_(v, fields[i].number)
-                  : kind == 'n' ? leader_json_u64_(v, fields[i].number) && *fields[i].number <= LEADER_NUMBER_MAX_
-                  : leader_json_string_(v, small, sizeof small) && (kind == 't' ? strlen(small) >= 20 && small[10] == 'T'
-                  : kind == 'd' ? leader_file_duration_(small, &lease_ms) : leader_file_hex_(small, fields[i].number));
+        uint64_t n = 0;
+        bool number = kind == 'n' || kind == 'i', string = kind == 's' || kind == 'b';
+        bool good = number ? leader_json_u64_(v, &n) : leader_json_string_(v, small, kind == 'b' ? sizeof r->boot_id : sizeof small);
+        if (good && kind == 'n') good = n <= LEADER_NUMBER_MAX_;
+        if (good && kind == 't') good = strlen(small) >= 20 && small[10] == 'T';
+        if (good && kind == 'd') good = leader_file_duration_(small, &n);
+        if (good && kind == 'x') good = leader_file_hex_(small, &n);
         if (!good) LEADER_REFUSE_("%s is not %s", fields[i].name, fields[i].want);
+        if (string) memcpy(to, small, strlen(small) + 1);
+        else if (kind != 't') memcpy(to, &n, sizeof n);
     }
     if (r->token == 0) LEADER_REFUSE_("token is 0");
-    r->lease_ms = (int64_t)lease_ms;
     return true;
 }
 
@@ -1996,7 +1985,7 @@ static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_re
     f->seen_form = r->form;
     f->holder_nonce = r->nonce;
     f->saw_holder = f->saw_holder || result != LEADER_OK || r->holder[0];
-    if (r->lease_ms > f->longest_ms) f->longest_ms = r->lease_ms;
+    f->longest_ms = leader_max_(f->longest_ms, (int64_t)r->lease_ms);
 }
 
 static int64_t leader_file_full_lease_(const leader_file *f, const leader_request *q) { return leader_max_(f->longest_ms, q->lease_ms); }
@@ -2280,7 +2269,7 @@ static leader_result leader_file_take_empty_(leader_file *f, int *dir, const lea
     leader_result at_path = leader_file_look_at_path_(f, &r);
     if (at_path == LEADER_OK) {                 /* a copy without its record: whoever wrote it may still lead     */
         f->forgot = f->forgot || r.holder[0];
-        f->longest_ms = leader_max_(f->longest_ms, r.lease_ms);
+        f->longest_ms = leader_max_(f->longest_ms, (int64_t)r.lease_ms);
     } else if (at_path == LEADER_E_CORRUPT) {
         if (r.form != f->seen_form || !f->seen_since_ms) { f->seen_form = r.form; f->seen_since_ms = f->host.now_ms(f->host.core); }
         seen->expires_in_ms = leader_max_(0, f->seen_since_ms + leader_file_full_lease_(f, q) + 1 - f->host.now_ms(f->host.core));
@@ -2313,7 +2302,7 @@ static int64_t leader_file_rest_below_(leader_file *f, int dir, const leader_lea
         if (listing->numbers[i] == top->number) continue;
         leader_result result = leader_file_read_number_(f, dir, listing->numbers[i], &r);
         if (result == LEADER_LOST || (result == LEADER_OK && (!r.holder[0] || r.nonce == top->nonce || leader_file_dead_(f, dir, &r)))) continue;
-        int64_t rest = result == LEADER_OK ? leader_file_rest_(f, &r, r.lease_ms) : leader_file_rest_(f, NULL, leader_file_full_lease_(f, q));
+        int64_t rest = result == LEADER_OK ? leader_file_rest_(f, &r, (int64_t)r.lease_ms) : leader_file_rest_(f, NULL, leader_file_full_lease_(f, q));
         longest = leader_max_(longest, rest);
     }
     return longest;
@@ -2332,7 +2321,7 @@ static leader_result leader_file_try_(leader_file *f, int *dir, const leader_req
 
     bool corrupt = result == LEADER_E_CORRUPT, same_name = !corrupt && strcmp(r.holder, q->identity) == 0;
     bool own = !corrupt && r.nonce == q->nonce && r.seq <= q->seq;
-    int64_t rest = corrupt ? leader_file_rest_(f, NULL, leader_file_full_lease_(f, q)) : r.holder[0] ? leader_file_rest_(f, &r, r.lease_ms) : 0;
+    int64_t rest = corrupt ? leader_file_rest_(f, NULL, leader_file_full_lease_(f, q)) : r.holder[0] ? leader_file_rest_(f, &r, (int64_t)r.lease_ms) : 0;
     bool sooner = !corrupt && (own || (same_name && q->reclaim) || leader_file_dead_(f, *dir, &r));
     int64_t below = listing.count > 1 ? leader_file_rest_below_(f, *dir, &r, &listing, q) : 0;
     if ((rest == 0 || sooner) && below == 0) {
@@ -2371,7 +2360,7 @@ static leader_result leader_file_observe_(void *self, const leader_request *q, l
     if (result == LEADER_OK || result == LEADER_LOST) {
         bool held = result == LEADER_OK && r.holder[0];
         leader_file_sight_(f, &r, result);
-        int64_t rest = held ? leader_file_rest_(f, &r, r.lease_ms) : 0;
+        int64_t rest = held ? leader_file_rest_(f, &r, (int64_t)r.lease_ms) : 0;
         if (held && leader_file_dead_(f, dir, &r)) rest = 0;
         if (result == LEADER_OK) leader_file_tell_(&r, rest, seen);
         result = rest > 0 ? LEADER_HELD : LEADER_OK;
@@ -2400,7 +2389,7 @@ static leader_result leader_file_replace_(leader_file *f, const leader_request *
         leader_result present = leader_file_present_(f, dir, &r, &listing);
         if (present == LEADER_OK && r.nonce == f->nonce && r.token == f->my_token && r.holder[0] && r.number > f->my_number) { f->my_number = r.number; continue; }
         leader_file_sight_(f, &r, present);
-        if (present == LEADER_OK) leader_file_tell_(&r, r.holder[0] ? leader_file_rest_(f, &r, r.lease_ms) : 0, seen);
+        if (present == LEADER_OK) leader_file_tell_(&r, r.holder[0] ? leader_file_rest_(f, &r, (int64_t)r.lease_ms) : 0, seen);
         f->my_number = 0;
         break;
     }
@@ -2418,6 +2407,7 @@ static leader_result leader_file_release_(void *self, const leader_request *q, l
     leader_lease_ r;
     leader_listing_ listing;
     int dir = -1;
+    if (f->forgot) return LEADER_LOST;          /* in doubt: what we wrote, if anything, is left to expire        */
     if (!f->my_number) {                        /* an acquire of unknown outcome may have left a record of ours   */
         leader_result result = leader_file_enter_(f, &dir);
         if (result == LEADER_OK) result = leader_file_present_(f, dir, &r, &listing);
