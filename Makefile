@@ -1,0 +1,117 @@
+# leader.h is one file: to use it, copy it. What is here builds the tests, the figures and the examples.
+# `make` alone lists the targets. Everything that is built goes to build/.
+
+CFLAGS  ?= -O1 -g
+STRICT  := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror
+SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+LIBS     = -pthread
+OUT     := build
+
+# make test-core UTEST=dir/utest.h: the same tests with another header of that interface, as a system header, whose warnings are not ours.
+ifdef UTEST
+OUT         := build/other-utest
+UTEST_FLAGS := -isystem $(abspath $(dir $(UTEST))) -DUTEST_HEADER='<$(notdir $(UTEST))>'
+endif
+
+C_FLAGS   = -std=gnu99 $(STRICT) -I. $(CFLAGS) $(CPPFLAGS)
+CXX_FLAGS = -std=c++11 $(STRICT) -I. $(CFLAGS) $(CPPFLAGS)
+HEADERS  := $(wildcard leader.h backends/*.h tests/*.h tests/*/*.h examples/*.h bench/*.h)
+
+# The core tests are every tests/test_*.c that needs no server.
+CORE     := $(filter-out test_redis% test_k8s%,$(patsubst tests/%.c,%,$(wildcard tests/test_*.c)))
+THREADS  := $(filter test_threads,$(CORE))
+EXAMPLES := $(filter-out $(EXAMPLES_EXCEPT),$(patsubst examples/%.c,%,$(wildcard examples/*.c)))
+EXAMPLES_CXX := $(patsubst examples/%.cpp,%,$(wildcard examples/*.cpp))
+
+# ---- the suites: '<name> <seconds it may take> <command>', one line each; see tests/run ---------------------------------------------
+# A program is built as part of its suite, so that one that does not compile is a failed suite and no more.
+
+suite = '$(1) $(2) $(MAKE) -s $(OUT)/$(1) && $(3) $(OUT)/$(1)'
+
+CORE_SUITES := 'run 300 tests/test_run.sh'
+CORE_SUITES += $(foreach t,$(CORE),$(call suite,$(t),600))
+CORE_SUITES += $(foreach t,$(THREADS),$(call suite,$(t)-tsan,600,$(UNRANDOMIZED)))
+CORE_SUITES += $(if $(wildcard tests/sim.c),$(call suite,sim,900))
+
+ALL_SUITES  := $(CORE_SUITES)
+ALL_SUITES  += 'matrix 900 tests/matrix --all'
+
+# ---- targets -------------------------------------------------------------------------------------------------------------------------
+
+help:
+	@echo "make run         three candidates, one leader: a demonstration (needs a C compiler, nothing else)"
+	@echo "make test        everything, after installing what is missing with apt-get"
+	@echo "make test-core   the core only; UTEST=dir/utest.h uses another utest.h"
+	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
+	@echo "make bench       figures, as ratios to a limit measured in the same run"
+	@echo "make matrix      every compiler and language standard, as a table"
+	@echo "make examples    the programs in examples/"
+	@echo "make clean       removes build/"
+
+run: $(OUT)/demo
+	@$(OUT)/demo
+
+test:
+	-@tests/deps all
+	-@$(MAKE) -s -k -j2 programs >/dev/null 2>&1
+	+@tests/run $(ALL_SUITES)
+
+test-core:
+	-@$(MAKE) -s -k -j2 programs >/dev/null 2>&1
+	+@tests/run $(CORE_SUITES)
+
+programs: $(addprefix $(OUT)/,$(CORE) $(addsuffix -tsan,$(THREADS)) $(if $(wildcard tests/sim.c),sim))
+
+sim: $(OUT)/sim
+	@$(OUT)/sim $(if $(RUNS),--runs=$(RUNS)) $(if $(SEED),--seed=$(SEED))
+
+bench: $(OUT)/bench
+	@$(OUT)/bench
+
+matrix:
+	@tests/matrix
+
+examples: $(addprefix $(OUT)/examples/,$(EXAMPLES) $(EXAMPLES_CXX))
+
+clean:
+	rm -rf build
+
+.PHONY: help run test test-core programs sim bench matrix examples clean
+
+# ---- how things are built ------------------------------------------------------------------------------------------------------------
+
+$(OUT)/test_%: tests/test_%.c $(HEADERS) Makefile | $(OUT)
+	$(CC) $(C_FLAGS) $(SANITIZE) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+
+# The address sanitizer brings a malloc of its own, which a test of a failing malloc has to replace.
+$(OUT)/test_malloc: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
+
+$(OUT)/test_%-tsan: tests/test_%.c $(HEADERS) Makefile | $(OUT)
+	$(CC) $(C_FLAGS) -fsanitize=thread $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+
+# The thread sanitizer does not start where addresses are randomised more widely than it was built for.
+UNRANDOMIZED = $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+# The simulator and the bench are for speed.
+$(OUT)/sim: CFLAGS = -O2 -g
+$(OUT)/sim: tests/sim.c $(wildcard tests/sim/*) $(HEADERS) Makefile | $(OUT)
+	$(CC) $(C_FLAGS) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+
+$(OUT)/bench: CFLAGS = -O2 -g
+$(OUT)/bench: bench/bench.c $(HEADERS) Makefile | $(OUT)
+	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+
+$(OUT)/demo: examples/demo.c $(HEADERS) Makefile | $(OUT)
+	$(CC) -std=gnu99 -I. -O2 $(CPPFLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+
+$(OUT)/examples/%: examples/%.c $(HEADERS) Makefile | $(OUT)/examples
+	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+
+$(OUT)/examples/%: examples/%.cpp $(HEADERS) Makefile | $(OUT)/examples
+	$(CXX) $(CXX_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+
+$(OUT)/examples/libuv: LIBS += -luv
+$(OUT)/examples/libev: LIBS += -lev
+
+$(OUT) $(OUT)/examples:
+	@mkdir -p $@
