@@ -417,9 +417,6 @@ static inline leader_result leader_init(leader_t *l, const leader_config *cfg) {
 #  include <poll.h>
 #  include <pthread.h>
 #  include <unistd.h>
-#  if !defined(AT_FDCWD) || !defined(CLOCK_MONOTONIC)
-#    error "leader.h: a system header was included before it under -std=c99: include leader.h first, or define _DEFAULT_SOURCE on the command line"
-#  endif
 #  if defined(__APPLE__)
 #    include <mach/mach_time.h>
 #    include <stdlib.h>
@@ -427,6 +424,11 @@ static inline leader_result leader_init(leader_t *l, const leader_config *cfg) {
 #    include <sys/syscall.h>
 #  endif
 #endif
+
+/* One clear message, and nothing after it: hence the #else around the rest. */
+#if !defined(_WIN32) && (!defined(AT_FDCWD) || !defined(CLOCK_MONOTONIC))
+#  error "leader.h: a system header was included before it under -std=c99: include leader.h first, or define _DEFAULT_SOURCE on the command line"
+#else
 
 #ifndef LEADER_ASSERT
 #  define LEADER_ASSERT(x) assert(x)
@@ -2517,6 +2519,7 @@ LEADER_API leader_backend leader_file_backend(leader_file *f, const char *path) 
 #ifdef __cplusplus
 }
 #endif
+#endif /* system headers in time */
 #endif /* LEADER_IMPLEMENTATION */
 
 /* Backends declare and implement themselves in the same way: see the top of each. */
