@@ -1672,6 +1672,7 @@ LEADER_API leader_result leader_init_(leader_t *l, size_t l_size, const leader_c
     char why[160];
     if (!l) return LEADER_E_CONFIG;
     if (l_size != sizeof *l || cfg_size != sizeof *cfg || version != LEADER_VERSION_NUM) {
+        memset(l, 0, l_size < sizeof *l ? l_size : sizeof *l);      /* not a byte more than the caller has        */
         l->error = "leader.h differs between the caller and the implementation: compile both with the same version";
         return LEADER_E_CONFIG;
     }
