@@ -1639,6 +1639,7 @@ static bool leader_check_times_(leader_config *c, char *why, size_t cap) {
     }
     if (c->renew_retries < -1 || c->renew_retries > 1000) LEADER_REFUSE_("renew_retries (%d) is not within -1..1000", c->renew_retries);
     if (!c->lease_ms)           c->lease_ms = 15000;
+    if (c->lease_ms < 30) LEADER_REFUSE_("lease_ms (%lld) is too short: renewal, retries and deadline need at least 30", LEADER_LL_(c->lease_ms));
     if (!c->renew_deadline_ms)  c->renew_deadline_ms = c->lease_ms * 2 / 3;
     if (!c->renew_ms)           c->renew_ms = c->lease_ms / 3;
     if (c->renew_deadline_ms >= c->lease_ms) LEADER_REFUSE_("renew_deadline_ms (%lld) must be less than lease_ms (%lld)", LEADER_LL_(c->renew_deadline_ms), LEADER_LL_(c->lease_ms));
