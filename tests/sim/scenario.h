@@ -1,0 +1,423 @@
+/* A scenario: who takes part, what may go wrong and how often, then a calm in which the election must find a leader within a
+ * stated bound, keep it, and replace it within a bound when it is killed and when it resigns. */
+
+/* ---- drawing one ---------------------------------------------------------------------------------------------------------- */
+static void draw_plan(candidate *c, int64_t base_ms, bool mixed) {
+    sim_rng *r = &sim.rng;
+    candidate_plan *p = &c->plan;
+    memset(p, 0, sizeof *p);
+    p->lease_ms = mixed ? rng_log(r, base_ms, base_ms * 4) : base_ms;
+    if (rng_percent(r, 30)) p->deadline_ms = p->lease_ms * rng_range(r, 50, 90) / 100;
+    if (rng_percent(r, 30)) p->renew_ms = plan_deadline_ms(p) * rng_range(r, 20, 60) / 100;
+    if (plan_renew_ms(p) >= plan_deadline_ms(p) * 3 / 4) p->renew_ms = plan_deadline_ms(p) / 2;
+    if (rng_percent(r, 30)) p->retry_ms = rng_log(r, p->lease_ms / 30, p->lease_ms / 2);
+    p->retry_max_ms     = rng_percent(r, 20) ? 0 : rng_log(r, p->lease_ms, p->lease_ms * 6);
+    p->renew_retries    = rng_percent(r, 80) ? 0 : rng_percent(r, 50) ? -1 : 1;
+    p->drain_ms         = rng_percent(r, 50) ? 0 : rng_log(r, 1, p->lease_ms * 2);
+    p->drain_timeout_ms = rng_percent(r, 70) ? 0 : rng_log(r, 1, p->lease_ms * 2);
+    p->late_ms          = rng_percent(r, 50) ? 2 : (int)(p->lease_ms / 20);
+    p->keep_lease       = rng_percent(r, 15);
+    p->cautious         = rng_percent(r, 15);
+    p->reclaim          = rng_percent(r, 20);
+    p->plain_sleep      = rng_percent(r, 15);
+    p->blocking         = rng_percent(r, 15);
+    p->observer         = c->number > 0 && rng_percent(r, 8);
+    p->host             = c->number;
+}
+
+/* Clock rates: any two within what the lease allows, the TTL store's server (rate 1) included. */
+static void draw_rates(void) {
+    sim_rng *r = &sim.rng;
+    int64_t room = INT64_MAX, shortest_ms = INT64_MAX, latest_ms = 0;
+    for (int i = 0; i < sim.count; i++) {
+        const candidate_plan *p = &sim.all[i].plan;
+        /* A reading is cut to whole milliseconds on both sides: that much is kept clear of the limit. */
+        int64_t own = (p->lease_ms - 4) * SIM_RATE_ONE / (plan_deadline_ms(p) + 4);
+        if (own < room) room = own;
+        if (p->lease_ms < shortest_ms) shortest_ms = p->lease_ms;
+        if (plan_deadline_ms(p) > latest_ms) latest_ms = plan_deadline_ms(p);
+    }
+    if (sim.forgets) room = (shortest_ms - 4) * SIM_RATE_ONE / (latest_ms + 4);       /* own leases are waited for, too */
+    int64_t spread = rng_percent(r, 40) ? SIM_RATE_ONE : rng_percent(r, 50) ? room : rng_range(r, SIM_RATE_ONE, room);
+    if (run.breaks.rates_past_limit) spread = room * 5 / 4;
+    sim.rate_lo = SIM_RATE_ONE * (int64_t)SIM_RATE_ONE / rng_range(r, SIM_RATE_ONE, spread) + 1;
+    sim.rate_hi = sim.rate_lo * spread / SIM_RATE_ONE - 1;
+    if (sim.rate_hi < sim.rate_lo) sim.rate_hi = sim.rate_lo;
+}
+
+static int64_t draw_rate(void) {
+    int64_t pick = rng_range(&sim.rng, 0, 3);
+    return pick == 0 ? sim.rate_lo : pick == 1 ? sim.rate_hi : rng_range(&sim.rng, sim.rate_lo, sim.rate_hi);
+}
+
+static void draw_network(int64_t base_ms) {
+    sim_rng *r = &sim.rng;
+    sim.delay_lo_us = rng_log(r, 50, 2000);
+    sim.delay_hi_us = sim.delay_lo_us + rng_log(r, 100, base_ms * 20);
+    sim.tail_us     = sim.delay_hi_us + rng_log(r, base_ms * 100, base_ms * 3000);
+    sim.tail_permille      = rng_percent(r, 40) ? 0 : (int)rng_log(r, 1, 200);
+    sim.lose_permille      = rng_percent(r, 40) ? 0 : (int)rng_log(r, 1, 200);
+    sim.duplicate_permille = rng_percent(r, 50) ? 0 : (int)rng_log(r, 1, 200);
+}
+
+static void draw_faults(void) {
+    static const char letters[STORE_KINDS] = { 't', 'c', 'f' };
+    for (int f = 0; f < FAULT_KINDS; f++) {
+        sim.mean_us[f] = 0;
+        if (!strchr(fault_info[f].stores, letters[sim.store]) || !rng_percent(&sim.rng, 30)) continue;
+        sim.mean_us[f] = rng_log(&sim.rng, sim.lease_max_ms * 1000, sim.lease_max_ms * 40000);
+        if (strchr(fault_info[f].stores, '!')) sim.forgets = true;
+    }
+    if (sim.mean_us[FAULT_EVICT_LEASE] && sim.mean_us[FAULT_EVICT_WITNESS]) sim.forgets = true;
+}
+
+/* Files: some candidates share a machine, and with it a clock; or a machine, but not the time namespace. */
+static void draw_hosts(void) {
+    sim_rng *r = &sim.rng;
+    int hosts = rng_percent(r, 40) ? 1 : (int)rng_range(r, 1, sim.count);
+    bool one_kernel = hosts == 1 || rng_percent(r, 25);
+    for (int i = 0; i < sim.count; i++) {
+        sim.all[i].plan.host = (int)rng_range(r, 0, hosts - 1);
+        vfs.boots[i]      = one_kernel ? 0xb0070000u : 0xb0070000u + (uint32_t)i;
+        vfs.namespaces[i] = one_kernel ? (uint32_t)i : 0;
+        vfs.skew_ms[i]    = rng_percent(r, 60) ? 0 : rng_range(r, -3600000, 3600000);
+    }
+    vfs.local   = one_kernel;
+    vfs.portion = rng_percent(r, 50) ? 40 : (int)rng_range(r, 1, 3);
+    if (one_kernel) {                                               /* one machine has one clock, whatever it is called */
+        for (int i = 1; i < sim.count; i++) sim.clocks[i].rate = sim.clocks[0].rate;
+        sim.mean_us[FAULT_RATE] = 0;
+    }
+}
+
+static void draw_scenario(uint64_t seed, store_kind store) {
+    sim_rng *r = &sim.rng;
+    uint64_t spread = seed;
+    sim.seed  = seed;
+    sim.store = store;
+    rng_seed(r, rng_split(&spread));
+    rng_seed(&sim.net_rng, rng_split(&spread));
+    sim.count = rng_percent(r, 10) ? 1 : (int)rng_range(r, 2, rng_percent(r, 70) ? 4 : SIM_CANDIDATES_MAX);
+    int64_t base_ms = rng_percent(r, 40) ? 15000 : rng_log(r, 500, 120000);
+    bool mixed = rng_percent(r, 15), twins = sim.count > 2 && rng_percent(r, 8);
+    sim.lease_max_ms = 0;
+    for (int i = 0; i < sim.count; i++) {
+        candidate *c = &sim.all[i];
+        c->number = i;
+        c->name   = i + 1;
+        rng_seed(&c->rng, rng_split(&spread));
+        draw_plan(c, base_ms, mixed);
+        if (c->plan.lease_ms > sim.lease_max_ms) sim.lease_max_ms = c->plan.lease_ms;
+    }
+    if (twins) {                                                              /* two processes by mistake under one name */
+        sim.all[1].name = sim.all[0].name;
+        sim.all[0].plan.reclaim = sim.all[1].plan.reclaim = false;
+    }
+    draw_network(base_ms);
+    draw_faults();
+    if (mixed && sim.forgets) for (int i = 0; i < sim.count; i++) {    /* a lease that nobody remembers is waited for only */
+        candidate_plan *p = &sim.all[i].plan;                         /* as long as the waiter's own                      */
+        p->lease_ms = base_ms + (p->lease_ms - base_ms) / 16;
+        p->deadline_ms = p->renew_ms = 0;
+    }
+    draw_rates();
+    for (int i = 0; i < sim.count; i++) {
+        sim_clock k = { rng_log(r, 1, 1000000000) * 1000 + rng_range(r, 0, 999), 0, draw_rate() };
+        sim.clocks[i] = k;
+    }
+    if (store == STORE_FILE) draw_hosts();
+}
+
+/* ---- faults ----------------------------------------------------------------------------------------------------------------- */
+static candidate *pick_up(void) {
+    int from = (int)rng_range(&sim.rng, 0, sim.count - 1);
+    bool wants_leader = rng_percent(&sim.rng, 50);
+    for (int pass = wants_leader ? 0 : 1; pass < 2; pass++)
+        for (int i = 0; i < sim.count; i++) {
+            candidate *c = &sim.all[(from + i) % sim.count];
+            if (c->live && (pass == 1 || c->in_term)) return c;
+        }
+    return NULL;
+}
+
+/* Longer and shorter than a lease, and around the moments that matter. */
+static int64_t draw_spell_us(void) {
+    int64_t lease_us = sim.lease_max_ms * 1000;
+    return rng_percent(&sim.rng, 40) ? rng_range(&sim.rng, lease_us / 4, lease_us * 2) : rng_log(&sim.rng, 1000, lease_us * 3);
+}
+
+/* What the promise leaves out: a candidate that has seen nothing cannot tell a wiped store from a new one. */
+static bool may_forget(void) {
+    for (int i = 0; i < sim.count; i++) {
+        const candidate *c = &sim.all[i];
+        if (c->restarting && !c->plan.cautious) return false;
+        if (c->up && !c->seen_holder && !c->plan.cautious && !c->plan.observer) return false;
+    }
+    for (int i = 0; i < sim.pool_room; i++) if (sim.pool[i].id && sim.pool[i].unseen) return false;
+    return true;
+}
+
+static bool fault_on_candidate(fault_kind kind) {
+    sim_rng *r = &sim.rng;
+    candidate *c = pick_up();
+    int64_t spell_us = draw_spell_us();
+    uint32_t in = (uint32_t)rng_log(r, 1, 120);
+    if (!c) return false;
+    switch (kind) {
+    case FAULT_STALL: c->stall_in = in; c->stall_us = spell_us; return false;              /* counted when they strike */
+    case FAULT_CRASH: c->crash_in = in; return false;
+    case FAULT_DISK:  c->error_in = in; c->error_number = (int)rng_range(r, 0, 3); return false;
+    case FAULT_RESIGN:
+        note(c, "is asked to resign");
+        leader_resign(&c->leader, rng_percent(r, 50) ? 0 : rng_log(r, 1, c->plan.lease_ms * 2));
+        candidate_wake(c);
+        return true;
+    case FAULT_STOP:
+        note(c, "is asked to stop");
+        leader_stop(&c->leader);
+        candidate_wake(c);
+        return true;
+    case FAULT_UNHEALTHY:
+        c->unhealthy = true;
+        plan_event(sim.now_us + spell_us, EV_HEAL, c->number, 0, -1);
+        return true;
+    case FAULT_PARTITION:
+        if (rng_percent(r, 70)) c->cut_requests_us = sim.now_us + spell_us;
+        if (rng_percent(r, 70)) c->cut_replies_us  = sim.now_us + spell_us;
+        note(c, "is cut off for %lld ms", (long long)(spell_us / 1000));
+        return true;
+    default: return false;
+    }
+}
+
+static void restart_store(void) {
+    for (int i = 0; i < sim.count; i++) if (sim.all[i].up) net_reset(&sim.all[i]);
+    sim.outage_us = sim.now_us + rng_log(&sim.rng, 1000, sim.lease_max_ms * 500);
+}
+
+static bool fault_on_store(fault_kind kind) {
+    int64_t spell_us = draw_spell_us();
+    bool    ttl_store = sim.store == STORE_TTL;
+    if (strchr(fault_info[kind].stores, '!') && !may_forget()) return false;
+    if (sim.forgets && (kind == FAULT_EVICT_LEASE || kind == FAULT_EVICT_WITNESS) && !may_forget()) return false;
+    note(NULL, "FAULT: %s", fault_info[kind].text);
+    switch (kind) {
+    case FAULT_OUTAGE:  sim.outage_us = sim.now_us + spell_us; return true;
+    case FAULT_ERRORS:  sim.errors_us = sim.now_us + spell_us; return true;
+    case FAULT_SLOW:    sim.slow_us   = sim.now_us + spell_us; return true;
+    case FAULT_RESTART: restart_store(); return true;
+    case FAULT_WIPE:
+        if (sim.store == STORE_FILE) { vfs_wipe(); sim.tokens_reset = true; return true; }
+        restart_store();
+        if (ttl_store) ttl_forget(); else { cas_delete(); cas.versions = 0; sim.tokens_reset = true; }
+        return true;
+    case FAULT_EVICT_LEASE:   ttl.lease = false; return true;
+    case FAULT_EVICT_WITNESS: ttl.witness = false; ttl.released = false; ttl.last_token = 0; ttl.until_ms = 0; return true;
+    case FAULT_PERSIST:       if (ttl.lease) ttl.expires_ms = -1; return true;
+    case FAULT_DELETE:        cas_delete(); return true;
+    case FAULT_RECREATE: {
+        cas_object blank;
+        memset(&blank, 0, sizeof blank);
+        blank.uid   = ++cas.uids;
+        blank.label = cas.object.label;
+        cas_delete();
+        cas_write(&blank);
+        return true;
+    }
+    case FAULT_LABEL: {
+        cas_object labelled = cas.object;
+        if (!labelled.exists) return false;
+        labelled.label++;
+        cas_write(&labelled);
+        return true;
+    }
+    case FAULT_RATE: {
+        sim_clock *k = &sim.clocks[rng_range(&sim.rng, 0, sim.count - 1)];
+        k->offset_us = clock_us(k);
+        k->from_us   = sim.now_us;
+        k->rate      = draw_rate();
+        return true;
+    }
+    default: return false;
+    }
+}
+
+static void fault_strikes(fault_kind kind) {
+    if (sim.phase != PHASE_CHAOS) return;
+    bool on_one = kind <= FAULT_UNHEALTHY || kind == FAULT_PARTITION || kind == FAULT_DISK;
+    if (on_one ? fault_on_candidate(kind) : fault_on_store(kind)) run.faults[kind]++;
+    plan_event(sim.now_us + rng_range(&sim.rng, 1, 2 * sim.mean_us[kind]), EV_FAULT, (int)kind, 0, -1);
+}
+
+/* ---- phases ------------------------------------------------------------------------------------------------------------------ */
+static int64_t slowest_us(int64_t ms) { return ms * 1000 * SIM_RATE_ONE / sim.rate_lo; }
+
+static int64_t round_trips_us(int trips) { return trips * 2 * sim.delay_hi_us + 60000; }   /* plain sleepers look every 20 ms */
+
+/* Once faults have stopped: the slowest candidate's back-off, a pause that a resignation still asked for and work that has
+   still to drain; then the longest lease anybody may hold, and another one if the store forgot it. */
+static int64_t calm_bound_us(void) {
+    int64_t alone_ms = 0;
+    for (int i = 0; i < sim.count; i++) {
+        const candidate_plan *p = &sim.all[i].plan;
+        int64_t retry_max_ms = p->retry_max_ms ? p->retry_max_ms : 60000 > plan_retry_ms(p) ? 60000 : plan_retry_ms(p);
+        int64_t ms = retry_max_ms * 5 / 4 + plan_deadline_ms(p) + p->lease_ms * 2 + p->drain_ms + 4 * plan_retry_ms(p);
+        if (ms > alone_ms) alone_ms = ms;
+    }
+    return slowest_us(alone_ms + 3 * sim.lease_max_ms) + round_trips_us(12);
+}
+
+static int64_t failover_bound_us(const candidate *dead) {
+    int64_t retry_ms = 0;
+    bool twins = false;
+    for (int i = 0; i < sim.count; i++) {
+        const candidate *c = &sim.all[i];
+        if (plan_retry_ms(&c->plan) > retry_ms) retry_ms = plan_retry_ms(&c->plan);
+        if (c != dead && c->name == dead->name) twins = true;                     /* who reports DUPLICATE asks more slowly */
+    }
+    int64_t ms = dead->plan.lease_ms + retry_ms + 10;
+    return slowest_us(twins ? ms * 3 / 2 : ms) + round_trips_us(6);
+}
+
+static int64_t handover_bound_us(const candidate *from) {
+    int64_t ms = failover_bound_us(from) / 1000 - (from->plan.drain_timeout_ms ? 0 : from->plan.lease_ms);
+    int64_t unaware_ms = from->plan.plain_sleep ? plan_renew_ms(&from->plan) : 0;       /* who sleeps is not woken by a word */
+    return ms * 1000 + slowest_us(from->plan.drain_ms + 50 + unaware_ms);
+}
+
+static int competitors(const candidate *except) {
+    int n = 0;
+    for (int i = 0; i < sim.count; i++) n += sim.all[i].up && !sim.all[i].plan.observer && !sim.all[i].retired && &sim.all[i] != except;
+    return n;
+}
+
+static void enter(phase_kind phase, int64_t bound_us) {
+    static const char *const names[] = { "chaos", "calm", "steady", "the leader is killed", "the leader resigns", "over" };
+    note(NULL, "---- %s; bound %.3f s", names[phase], (double)bound_us / 1e6);
+    sim.phase    = phase;
+    sim.phase_us = sim.now_us;
+    sim.bound_us = bound_us;
+    sim.found    = false;
+    plan_event(sim.now_us + bound_us, EV_PHASE, (int)phase, ++sim.phase_generation, -1);
+}
+
+static void enter_calm(void) {
+    sim.outage_us = sim.errors_us = sim.slow_us = 0;
+    enter(PHASE_CALM, calm_bound_us());
+    for (int i = 0; i < sim.count; i++) {
+        candidate *c = &sim.all[i];
+        c->cut_requests_us = c->cut_replies_us = 0;
+        c->stall_in = c->crash_in = c->error_in = 0;
+        c->unhealthy = false;
+        if (c->up && c->stalled) plan_event(sim.now_us, EV_WAKE, i, c->generation, -1);
+        if (!c->up) plan_event(sim.now_us, EV_START, i, c->generation, -1);
+    }
+}
+
+static candidate *current_leader(void) {
+    for (int i = 0; i < sim.count; i++) if (sim.all[i].live && leader_is_leader(&sim.all[i].leader)) return &sim.all[i];
+    return NULL;
+}
+
+/* A leader has stood through its steady time: now it goes, the hard way or the kind one. */
+static void unseat(candidate *c) {
+    sim.leader = c;
+    if (competitors(c) == 0 || sim.round >= 3) { sim.phase = PHASE_OVER; return; }
+    bool kind = sim.round++ == 1;
+    if (kind) {
+        enter(PHASE_RESIGNED, handover_bound_us(c));
+        c->retired = true;
+        leader_resign(&c->leader, 1000000000);
+        candidate_wake(c);
+    } else {
+        enter(PHASE_KILLED, failover_bound_us(c));
+        note(c, "is KILLED");
+        candidate_die(c, true);
+    }
+}
+
+static void phase_ends(uint32_t generation) {
+    if (generation != sim.phase_generation) return;
+    candidate *c = current_leader();
+    switch (sim.phase) {
+    case PHASE_CHAOS: enter_calm(); break;
+    case PHASE_CALM:
+    case PHASE_KILLED:
+    case PHASE_RESIGNED:
+        if (!sim.found || !c) violation(&run.others, "no leader within %.3f s %s", (double)sim.bound_us / 1e6,
+                             sim.phase == PHASE_CALM ? "after all faults stopped" : sim.phase == PHASE_KILLED ? "after the leader was killed"
+                                                                                                       : "after the leader resigned");
+        else enter(PHASE_STEADY, sim.lease_max_ms * 2000 + rng_range(&sim.rng, 0, sim.lease_max_ms * 1000));
+        break;
+    case PHASE_STEADY: if (c) unseat(c); else violation(&run.others, "nobody leads although nothing went wrong"); break;
+    case PHASE_OVER: break;
+    }
+}
+
+static void scenario_leads(candidate *c) {
+    if (sim.found || (sim.phase != PHASE_CALM && sim.phase != PHASE_KILLED && sim.phase != PHASE_RESIGNED)) return;
+    if (sim.phase != PHASE_CALM && c == sim.leader) return;
+    sim.found = true;
+    double share = (double)(sim.now_us - sim.phase_us) / (double)sim.bound_us;
+    double *worst = sim.phase == PHASE_CALM ? &run.worst_calm : sim.phase == PHASE_KILLED ? &run.worst_failover : &run.worst_handover;
+    if (share > *worst) *worst = share;
+    if (sim.phase != PHASE_CALM) enter(PHASE_STEADY, sim.lease_max_ms * 2000 + rng_range(&sim.rng, 0, sim.lease_max_ms * 1000));
+}
+
+static void scenario_stops_leading(candidate *c) {
+    if (sim.phase == PHASE_STEADY) violation(&run.others, "%d stops leading although nothing went wrong", c->number);
+}
+
+/* ---- running one ---------------------------------------------------------------------------------------------------------------- */
+static void scenario_begin(void) {
+    int64_t lease_us = sim.lease_max_ms * 1000;
+    for (int i = 0; i < sim.count; i++)
+        plan_event(rng_percent(&sim.rng, 50) ? 0 : rng_log(&sim.rng, 1, lease_us * 2), EV_START, i, sim.all[i].generation, -1);
+    for (int f = 0; f < FAULT_KINDS; f++)
+        if (sim.mean_us[f]) plan_event(rng_range(&sim.rng, 1, 2 * sim.mean_us[f]), EV_FAULT, f, 0, -1);
+    enter(PHASE_CHAOS, rng_range(&sim.rng, 20, 80) * lease_us);
+}
+
+static void scenario_step(const event *e) {
+    candidate *c = &sim.all[e->who < sim.count ? e->who : 0];
+    switch (e->kind) {
+    case EV_WAKE:    candidate_run(c, e->generation); break;
+    case EV_START:   if (e->generation == c->generation) { if (sim.forgets && c->incarnation) c->plan.cautious = true; candidate_start(c); } break;
+    case EV_REQUEST: net_request(e->message); break;
+    case EV_REPLY:   net_reply(e->message); break;
+    case EV_NOTICE:  net_notice(c); break;
+    case EV_FAULT:   fault_strikes((fault_kind)e->who); break;
+    case EV_HEAL:    c->unhealthy = false; break;
+    case EV_PHASE:   phase_ends(e->generation); break;
+    }
+}
+
+static bool scenario_run(uint64_t seed, store_kind store) {
+    event_queue queue = sim.queue;
+    message    *pool  = sim.pool;
+    int         room  = sim.pool_room;
+    memset(&sim, 0, sizeof sim);
+    sim.queue = queue;
+    sim.queue.count = 0;
+    sim.queue.planned = 0;
+    sim.pool = pool;
+    sim.pool_room = room;
+    sim.pool_free = room ? 0 : -1;
+    for (int i = 0; i < room; i++) { sim.pool[i].id = 0; sim.pool[i].next_free = i + 1 < room ? i + 1 : -1; }
+    ttl_reset();
+    cas_reset();
+    vfs_reset();
+    draw_scenario(seed, store);
+    scenario_begin();
+    event e;
+    while (!sim.failed && sim.phase != PHASE_OVER && queue_pop(&sim.queue, &e)) {
+        sim.now_us = e.at_us;
+        if (++sim.events > 20000000) violation(&run.others, "the scenario does not come to an end");
+        scenario_step(&e);
+    }
+    run.scenarios++;
+    run.events += sim.events;
+    run.hours  += (double)sim.now_us / 3.6e9;
+    run.failed += sim.failed;
+    return !sim.failed;
+}

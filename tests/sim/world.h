@@ -1,0 +1,306 @@
+/* The world: candidates, messages under way, what the run has counted, and the timeline. */
+
+enum { SIM_RATE_RING = 18 };                                    /* requests looked back on when their rate is judged */
+
+typedef enum store_kind { STORE_TTL, STORE_CAS, STORE_FILE, STORE_KINDS } store_kind;
+static const char *const store_names[STORE_KINDS] = { "ttl", "cas", "file" };
+
+/* Deliberate breakages of rules that live in a store or in the scenario rather than in leader.h: see tests/mutants. */
+#define SIM_BREAKS(X)                                                                                                   \
+    X(credit_late_reply,   "a client takes the reply to an older request for the newer one's")                          \
+    X(release_any_term,    "the TTL store's release does not compare seq")                                              \
+    X(no_hold_off,         "a store that forgot is taken at once")                                                      \
+    X(token_not_raised,    "the TTL store begins a term without raising the token")                                     \
+    X(take_early,          "the CAS client takes over one retry before the lease has passed")                           \
+    X(adopt_without_write, "the CAS client finds its own record and takes it as it stands")                             \
+    X(seen_at_send,        "the CAS client counts the observed lease from the request instead of the reply")            \
+    X(expire_early,        "the TTL store lets a lease go at its renew deadline")                                       \
+    X(ignore_nonce,        "the TTL store goes by the name alone")                                                      \
+    X(rates_past_limit,    "clock rates differ by more than L/D")
+
+typedef struct sim_breaks {
+#define X(name, text) bool name;
+    SIM_BREAKS(X)
+#undef X
+} sim_breaks;
+
+/* What can go wrong. The letters say which stores it happens to; '!' marks that the store forgets. */
+#define SIM_FAULTS(X)                                                                                                   \
+    X(STALL,          "stalls",                     "tcf")                                                              \
+    X(CRASH,          "crashes",                    "tcf")                                                              \
+    X(RESIGN,         "resignations",               "tcf")                                                              \
+    X(STOP,           "stops",                      "tcf")                                                              \
+    X(UNHEALTHY,      "unhealthy spells",           "tcf")                                                              \
+    X(RATE,           "clock rate changes",         "tcf")                                                              \
+    X(PARTITION,      "partitions",                 "tc")                                                               \
+    X(OUTAGE,         "store outages",              "tcf")                                                              \
+    X(ERRORS,         "spells of store errors",     "tcf")                                                              \
+    X(SLOW,           "slow spells",                "tc")                                                               \
+    X(RESTART,        "store restarts",             "tc")                                                               \
+    X(WIPE,           "store wipes",                "tcf!")                                                             \
+    X(EVICT_LEASE,    "lease keys evicted",         "t")                                                                \
+    X(EVICT_WITNESS,  "witnesses evicted",          "t")                                                                \
+    X(PERSIST,        "lease keys made permanent",  "t")                                                                \
+    X(DELETE,         "records deleted",            "c!")                                                               \
+    X(RECREATE,       "records re-created",         "c!")                                                               \
+    X(LABEL,          "records labelled",           "c")                                                                \
+    X(DISK,           "system call errors",         "f")                                                                \
+    X(LOST_REQUEST,   "requests lost",              "")                                                                 \
+    X(LOST_REPLY,     "replies lost",               "")                                                                 \
+    X(DUP_REQUEST,    "requests duplicated",        "")                                                                 \
+    X(DUP_REPLY,      "replies duplicated",         "")                                                                 \
+    X(REORDERED,      "requests reordered",         "")                                                                 \
+    X(GIVEN_UP,       "requests run after give-up", "")                                                                 \
+    X(LATE_REPLY,     "replies too late",           "")
+
+typedef enum fault_kind {
+#define X(name, text, stores) FAULT_##name,
+    SIM_FAULTS(X)
+#undef X
+    FAULT_KINDS
+} fault_kind;
+
+static const struct { const char *text, *stores; } fault_info[FAULT_KINDS] = {
+#define X(name, text, stores) { text, stores },
+    SIM_FAULTS(X)
+#undef X
+};
+
+typedef enum point_kind { POINT_CLOCK, POINT_CALL, POINT_ANSWER, POINT_CALLBACK, POINT_SYSCALL } point_kind;
+static const char *const point_names[] = { "a clock read", "a backend call", "a backend's answer", "a callback",
+                                           "a system call" };
+
+typedef enum op_kind { OP_NONE, OP_ACQUIRE, OP_RENEW, OP_RELEASE, OP_OBSERVE, OP_GET, OP_PUT, OP_CREATE } op_kind;
+static const char *const op_names[] = { "none", "acquire", "renew", "release", "observe", "get", "put", "create" };
+
+typedef struct cas_object {                                     /* the Lease: what the compare-and-swap store keeps   */
+    bool     exists;
+    uint64_t uid, version;
+    int      holder;                                            /* 0: nobody                                          */
+    uint64_t nonce, seq, token;
+    int64_t  lease_ms;
+    uint64_t renewals;                                          /* stands for renewTime: differs with every write     */
+    int      label;
+} cas_object;
+
+typedef struct message {
+    int         who;
+    uint32_t    incarnation;
+    uint64_t    id;
+    op_kind     op;
+    bool        unseen;                                         /* its sender had seen no holder when it sent this    */
+    int         name;
+    uint64_t    nonce, seq, min_token;
+    int64_t     lease_ms, longest_ms;
+    bool        reclaim;
+    leader_result result;
+    int         holder;
+    uint64_t    token;
+    int64_t     expires_in_ms;
+    int         status;                                         /* compare-and-swap store: as in HTTP                 */
+    cas_object  object;
+    int         next_free;
+} message;
+
+typedef struct client {                                         /* a candidate's end of its connection to the store   */
+    uint64_t   seq, nonce;                                      /* of the request that the core is asking about       */
+    uint64_t   wait_id;                                         /* message whose reply is awaited; 0: none            */
+    op_kind    wait_op;
+    bool       answered, noticed;
+    message    reply;
+    int64_t    longest_ms;                                      /* longest lease seen                                 */
+    int64_t    sent_ms, block_us;
+    /* compare-and-swap store only: what it remembers of the record */
+    bool       seen_any, forgot;
+    cas_object known;
+    int64_t    seen_ms;
+    uint64_t   highest;                                         /* version or token                                   */
+    int        rounds;
+    int64_t    hold_off_ms;
+} client;
+
+typedef struct candidate_plan {                                 /* drawn once; a restarted process keeps it           */
+    int64_t lease_ms, deadline_ms, renew_ms, retry_ms, retry_max_ms, timeout_ms;
+    int64_t drain_ms, drain_timeout_ms;
+    int     late_ms;                                            /* how late its loop may tick                         */
+    int     renew_retries;
+    bool    keep_lease, observer, cautious, reclaim, plain_sleep, blocking;
+    int     host;                                               /* boot id; candidates of one host share a clock      */
+} candidate_plan;
+
+typedef struct candidate {
+    int            number, name;
+    candidate_plan plan;
+    coroutine      co;
+    uint32_t       incarnation, generation;
+    bool           up, live;                                    /* process exists; leader_t may be asked              */
+    bool           sleeping, ready, stalled, restarting, retired;
+    int64_t        stalled_until_us;
+    sim_rng        rng;
+    leader_t       leader;
+    leader_file    file;
+    leader_backend inner;                                       /* the store's backend, under the checking one        */
+    leader_host    host;
+    client         client;
+    /* faults armed: they strike at the n-th point from now */
+    uint32_t       stall_in, crash_in, error_in;
+    int64_t        stall_us;
+    int            error_number;
+    bool           unhealthy;
+    int64_t        cut_requests_us, cut_replies_us;             /* partitioned until then                             */
+    /* for the checker */
+    bool           in_term, drained, drain_asked, said_unhealthy;
+    uint64_t       term_token, seen_token;
+    bool           seen_holder;
+    int64_t        term_ended_ms;
+    int            callback_depth;
+    uint64_t       request_seq;
+    op_kind        request_op;
+    int64_t        tick_ms, request_ms, valid_until_ms, hold_until_ms;
+    int64_t        starts_ms[SIM_RATE_RING], renew_starts_ms[SIM_RATE_RING];
+    unsigned       start_count, renew_count;
+} candidate;
+
+typedef struct sim_clock { int64_t offset_us, from_us; int64_t rate; } sim_clock;
+
+typedef enum phase_kind { PHASE_CHAOS, PHASE_CALM, PHASE_STEADY, PHASE_KILLED, PHASE_RESIGNED, PHASE_OVER } phase_kind;
+
+typedef struct world {
+    uint64_t    seed;
+    store_kind  store;
+    int64_t     now_us;
+    sim_rng     rng, net_rng;
+    event_queue queue;
+    int         count;
+    candidate   all[SIM_CANDIDATES_MAX];
+    sim_clock   clocks[SIM_CANDIDATES_MAX];                     /* by host                                            */
+    candidate  *running;                                        /* NULL: the simulator itself                         */
+    /* scenario */
+    bool        forgets;
+    int64_t     rate_lo, rate_hi;
+    int64_t     lease_max_ms;
+    int64_t     mean_us[FAULT_KINDS];                           /* between two faults of a kind; 0: never             */
+    int         lose_permille, duplicate_permille, tail_permille;
+    int64_t     delay_lo_us, delay_hi_us, tail_us;
+    int64_t     outage_us, errors_us, slow_us;                  /* until then                                         */
+    /* phases */
+    phase_kind  phase;
+    int         round;
+    bool        found;
+    int64_t     phase_us, bound_us;
+    candidate  *leader;
+    uint32_t    phase_generation;
+    /* checker */
+    bool        failed;
+    char        failure[512];
+    uint64_t    top_token;
+    bool        tokens_reset;                                   /* the store forgot its numbers: judge by what was seen */
+    uint64_t    events;
+    /* messages */
+    message    *pool;
+    int         pool_room, pool_free;
+    uint64_t    message_ids;
+    uint64_t    last_run[SIM_CANDIDATES_MAX];
+} world;
+
+static world sim;
+
+static struct {
+    sim_breaks breaks;
+    bool       timeline, quiet;
+    uint64_t   scenarios, failed, terms, overlaps, regressions, unpaired, others, events;
+    uint64_t   faults[FAULT_KINDS];
+    double     hours, worst_calm, worst_failover, worst_handover;
+} run;
+
+/* ---- clocks ------------------------------------------------------------------------------------------------------ */
+static int64_t clock_us(const sim_clock *k) {
+    return k->offset_us + (int64_t)((sim.now_us - k->from_us) * k->rate / SIM_RATE_ONE);
+}
+
+static int64_t candidate_ms(const candidate *c) { return clock_us(&sim.clocks[c->plan.host]) / 1000; }
+
+/* How long a candidate's own milliseconds last in global time, rounded up. */
+static int64_t candidate_span_us(const candidate *c, int64_t ms) {
+    return ms * 1000 * SIM_RATE_ONE / sim.clocks[c->plan.host].rate + 1;
+}
+
+/* ---- the timeline: printed only when a seed is replayed ------------------------------------------------------------ */
+static const char *sim_name(int name) {
+    static const char *const names[] = { "nobody", "ann", "ben", "cid", "dot", "eve", "fay", "gus", "hal", "ivy" };
+    return names[name];
+}
+
+__attribute__((format(printf, 2, 3)))
+static void note(const candidate *c, const char *format, ...) {
+    if (!run.timeline) return;
+    va_list args;
+    va_start(args, format);
+    printf("%12.6f  ", (double)sim.now_us / 1e6);
+    if (c) printf("%d.%u %-3s %10lld  ", c->number, (unsigned)c->incarnation, sim_name(c->name), (long long)candidate_ms(c));
+    else   printf("%-19s", "");
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
+}
+
+/* ---- a rule was broken --------------------------------------------------------------------------------------------- */
+__attribute__((format(printf, 2, 3)))
+static void violation(uint64_t *tally, const char *format, ...) {
+    (*tally)++;
+    va_list args;
+    va_start(args, format);
+    char text[sizeof sim.failure];
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    note(NULL, "VIOLATION: %s", text);
+    if (sim.failed) return;
+    sim.failed = true;
+    memcpy(sim.failure, text, sizeof text);
+}
+
+/* ---- sleeping, stalling, dying --------------------------------------------------------------------------------------- */
+static void check_leaders(candidate *c);
+static void candidate_die(candidate *c, bool crashed);
+
+static void plan_event(int64_t at_us, event_kind kind, int who, uint32_t generation, int msg) {
+    event e = { at_us, 0, kind, who, generation, msg };
+    queue_push(&sim.queue, e);
+}
+
+/* Leaves the candidate's stack until at_us, or earlier if it sleeps and something comes for it. */
+static void candidate_pause(candidate *c, int64_t at_us, bool sleeping) {
+    check_leaders(c);
+    if (sleeping && c->ready) at_us = sim.now_us;
+    c->ready    = false;
+    c->sleeping = sleeping;
+    plan_event(at_us, EV_WAKE, c->number, ++c->generation, -1);
+    coroutine_leave(&c->co);
+    c->sleeping = false;
+}
+
+static void candidate_wake(candidate *c) {                          /* a descriptor of its became readable, so to speak */
+    if (!c->up) return;
+    if (!c->sleeping) { c->ready = true; return; }
+    c->sleeping = false;
+    plan_event(sim.now_us, EV_WAKE, c->number, ++c->generation, -1);
+}
+
+/* Every place where a process can lose the processor, or its life. */
+static void sim_point(candidate *c, point_kind kind) {
+    if (sim.running != c) return;                                                    /* the checker asks: no time passes */
+    if (c->crash_in && --c->crash_in == 0) {
+        run.faults[FAULT_CRASH]++;
+        note(c, "CRASHES in %s", point_names[kind]);
+        candidate_die(c, true);
+        coroutine_leave(&c->co);                                                     /* never comes back                 */
+    }
+    if (c->stall_in && --c->stall_in == 0) {
+        run.faults[FAULT_STALL]++;
+        note(c, "stalls for %lld ms in %s", (long long)(c->stall_us / 1000), point_names[kind]);
+        c->stalled = true;
+        candidate_pause(c, sim.now_us + c->stall_us, false);
+        c->stalled = false;
+        note(c, "goes on");
+    }
+}
