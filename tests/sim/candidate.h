@@ -206,6 +206,7 @@ static void candidate_die(candidate *c, bool crashed) {
     c->up = c->live = false;
     c->generation++;
     vfs_process_ends(c);
+    if (sim.forgets) c->plan.cautious = true;
     if (sim.phase > PHASE_CALM) return;                              /* the killed leader stays dead until all is measured */
     c->restarting = true;
     int64_t pause_us = sim.phase == PHASE_CALM ? 0 : rng_log(&sim.rng, 1000, 2000 * sim.lease_max_ms);

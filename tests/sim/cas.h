@@ -193,6 +193,7 @@ static leader_result cas_on_observe(candidate *c, leader_record *seen) {
 
 static leader_result cas_ask(candidate *c, op_kind wanted, const leader_request *rq, leader_record *seen) {
     client *cl = &c->client;
+    if (wanted == OP_RELEASE && cl->forgot) return LEADER_LOST;      /* written or not: nobody may take it before a full lease */
     if (client_begins(c, rq)) {
         cl->rounds = 0;
         bool keep = wanted == OP_RENEW || wanted == OP_RELEASE;

@@ -150,7 +150,7 @@ static int64_t draw_spell_us(void) {
 static bool may_forget(void) {
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
-        if (c->restarting && !c->plan.cautious) return false;
+        if (!c->up && !c->plan.cautious) return false;
         if (c->up && !c->seen_holder && !c->plan.cautious && !c->plan.observer) return false;
     }
     for (int i = 0; i < sim.pool_room; i++) if (sim.pool[i].id && sim.pool[i].unseen) return false;
@@ -382,7 +382,7 @@ static void scenario_step(const event *e) {
     candidate *c = &sim.all[e->who < sim.count ? e->who : 0];
     switch (e->kind) {
     case EV_WAKE:    candidate_run(c, e->generation); break;
-    case EV_START:   if (e->generation == c->generation) { if (sim.forgets && c->incarnation) c->plan.cautious = true; candidate_start(c); } break;
+    case EV_START:   if (e->generation == c->generation) candidate_start(c); break;
     case EV_REQUEST: net_request(e->message); break;
     case EV_REPLY:   net_reply(e->message); break;
     case EV_NOTICE:  net_notice(c); break;
