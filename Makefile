@@ -6,6 +6,7 @@ STRICT  := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wer
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LIBS     = -pthread
 OUT     := build
+comma   := ,
 
 # make test-core UTEST=dir/utest.h: the same tests with another header of that interface, as a system header, whose warnings are not ours.
 ifdef UTEST
@@ -63,7 +64,7 @@ test-core:
 programs: $(addprefix $(OUT)/,$(CORE) $(addsuffix -tsan,$(THREADS)) $(if $(wildcard tests/sim.c),sim))
 
 sim: $(OUT)/sim
-	@$(OUT)/sim $(if $(RUNS),--runs=$(RUNS)) $(if $(SEED),--seed=$(SEED))
+	@$(OUT)/sim $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
 
 bench: $(OUT)/bench
 	@$(OUT)/bench
@@ -92,10 +93,12 @@ $(OUT)/test_%-tsan: tests/test_%.c $(HEADERS) Makefile | $(OUT)
 # The thread sanitizer does not start where addresses are randomised more widely than it was built for.
 UNRANDOMIZED = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-# The simulator and the bench are for speed.
+# The simulator and the bench are for speed. The linker sends the simulator's system calls to its own file system.
+SIM_CALLS := chmod clock_gettime close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 link linkat lseek lstat \
+             mkdir open openat read renameat stat syscall unlink unlinkat write
 $(OUT)/sim: CFLAGS = -O2 -g
 $(OUT)/sim: tests/sim.c $(wildcard tests/sim/*) $(HEADERS) Makefile | $(OUT)
-	$(CC) $(C_FLAGS) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(addprefix -Wl$(comma)--wrap=,$(SIM_CALLS)) $(LIBS)
 
 $(OUT)/bench: CFLAGS = -O2 -g
 $(OUT)/bench: bench/bench.c $(HEADERS) Makefile | $(OUT)
