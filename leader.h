@@ -381,12 +381,13 @@ struct leader_file {
     uint64_t time_namespace;
     uint64_t lock_device, lock_inode, watch_inode, nonce;
     uint64_t my_number, my_token, my_seq;   /* the record that we wrote last, while it is ours                    */
-    int64_t  hold_until_ms;         /* until then our record says that its term has not begun: rule 6             */
+    int64_t  forgot_ms;             /* when the store was found to have forgotten a holder                        */
+    int64_t  hold_until_ms;         /* until then our record says that its term has not begun                     */
     char     acquired[28];
     uint64_t seen_number, seen_form, holder_nonce;
     int64_t  seen_since_ms, longest_ms;
     int      lock_closed;           /* the holder's lock file was closed: ask again soon, that many times         */
-    bool     ready, saw_holder, forgot, said_copy;
+    bool     ready, saw_holder, said_copy;
 };
 
 static inline leader_result leader_init(leader_t *l, const leader_config *cfg) {
@@ -1303,7 +1304,8 @@ static void leader_renew_failed_(leader_t *l, leader_result result, const leader
     l->retries++;
     if (l->state == LEADER_STATE_LEADER) {
         if (l->cfg.renew_retries >= 0 && l->retries > l->cfg.renew_retries) { leader_end_term_(l, result, seen); return; }
-        if (wait >= l->lease_until_ms - l->now_ms) wait = (l->lease_until_ms - l->now_ms) / 2;
+        int64_t left = l->lease_until_ms - l->now_ms;
+        if (wait >= left) wait = left / 2 >= l->cfg.renew_retry_ms ? left / 2 : left;     /* a last one that fits, or none */
     } else if (l->state == LEADER_STATE_FOLLOWER && l->now_ms >= l->lease_until_ms) {
         l->holding = false;                     /* held off so long that it may have run out: ask for it afresh   */
     }
@@ -1982,7 +1984,7 @@ static bool leader_file_same_boot_(const leader_file *f, const leader_lease_ *r)
 /* Remembers when the record was first seen in its present form, and whether the store went back behind what was seen:
    then it has forgotten somebody, who may still believe that he leads. */
 static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_result result) {
-    if (result == LEADER_LOST || r->number < f->seen_number) f->forgot = f->forgot || f->saw_holder;
+    if (f->saw_holder && (result == LEADER_LOST || r->number < f->seen_number)) f->forgot_ms = f->host.now_ms(f->host.core);
     if (result == LEADER_LOST) { f->seen_number = 0; return; }
     if (r->number != f->seen_number || r->form != f->seen_form) f->seen_since_ms = f->host.now_ms(f->host.core);
     f->seen_number = r->number;
@@ -1993,6 +1995,11 @@ static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_re
 }
 
 static int64_t leader_file_full_lease_(const leader_file *f, const leader_request *q) { return leader_max_(f->longest_ms, q->lease_ms); }
+
+/* The forgotten one cannot have renewed after the store forgot it: a full lease later there is no doubt any more. */
+static bool leader_file_in_doubt_(const leader_file *f, const leader_request *q) {
+    return f->host.now_ms(f->host.core) <= f->forgot_ms + leader_file_full_lease_(f, q);
+}
 
 /* How long nobody may take the record yet; 0: it may be taken. On the writer's own clock where this process shares it
    (same boot, same time namespace), otherwise, and for what cannot be read (NULL), on our clock since we first saw it. */
@@ -2111,8 +2118,9 @@ static bool leader_file_draft_(const leader_file *f, int dir, const char *name, 
 static void leader_file_text_(const leader_file *f, const leader_request *q, const char *holder, char *text, size_t cap) {
     char name[LEADER_IDENTITY_MAX * 6 + 4], now[28];
     int64_t present = f->host.now_ms(f->host.core);
-    int64_t hold_off = f->forgot ? leader_file_full_lease_(f, q) : leader_max_(0, f->hold_until_ms - present);
-    int64_t stamp = f->forgot ? present : q->now_ms;
+    bool doubt = leader_file_in_doubt_(f, q);
+    int64_t hold_off = doubt ? leader_file_full_lease_(f, q) : f->hold_until_ms > present ? f->hold_until_ms - present : 0;
+    int64_t stamp = doubt ? present : q->now_ms;
     leader_json_quote_(name, sizeof name, holder);
     leader_time_text_(now, leader_wall_us_());
     snprintf(text, cap,
@@ -2243,7 +2251,8 @@ static void leader_file_tell_(const leader_lease_ *r, int64_t rest, leader_recor
 static leader_result leader_file_take_(leader_file *f, int dir, const leader_request *q, uint64_t base, leader_record *seen) {
     char text[LEADER_FILE_TEXT_MAX_];
     uint64_t number = base + 1, clock = (uint64_t)leader_max_(1, leader_wall_us_() / 1000000 + 1) * 1000;
-    if ((base == 0 || f->forgot) && number < clock) number = clock;
+    bool doubt = leader_file_in_doubt_(f, q);
+    if ((base == 0 || doubt) && number < clock) number = clock;
     if (number < q->min_token) number = q->min_token;
     if (number > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left above %llu", f->dir, (unsigned long long)base);
     leader_file_take_lock_(f, dir);
@@ -2255,9 +2264,9 @@ static leader_result leader_file_take_(leader_file *f, int dir, const leader_req
     leader_result result = leader_file_write_(f, dir, base, number, text, true);
     if (result != LEADER_OK) return result;
     if (leader_file_local_(dir)) leader_file_names_(dir, leader_file_sweep_name_, f);
-    if (f->forgot) seen->hold_off_ms = leader_file_full_lease_(f, q);
-    f->hold_until_ms = f->forgot ? f->host.now_ms(f->host.core) + seen->hold_off_ms : 0;
-    f->forgot = false;
+    if (doubt) seen->hold_off_ms = leader_file_full_lease_(f, q);
+    f->hold_until_ms = doubt ? f->host.now_ms(f->host.core) + seen->hold_off_ms : LEADER_NEVER_;
+    f->forgot_ms = LEADER_NEVER_;
     f->saw_holder = true;
     f->longest_ms = leader_max_(f->longest_ms, q->lease_ms);
     f->my_number = f->seen_number = number;
@@ -2272,7 +2281,7 @@ static leader_result leader_file_take_empty_(leader_file *f, int *dir, const lea
     leader_lease_ r;
     leader_result at_path = leader_file_look_at_path_(f, &r);
     if (at_path == LEADER_OK) {                 /* a copy without its record: whoever wrote it may still lead     */
-        f->forgot = f->forgot || r.holder[0];
+        if (r.holder[0]) f->forgot_ms = f->host.now_ms(f->host.core);
         f->longest_ms = leader_max_(f->longest_ms, (int64_t)r.lease_ms);
     } else if (at_path == LEADER_E_CORRUPT) {
         if (r.form != f->seen_form || !f->seen_since_ms) { f->seen_form = r.form; f->seen_since_ms = f->host.now_ms(f->host.core); }
@@ -2282,7 +2291,7 @@ static leader_result leader_file_take_empty_(leader_file *f, int *dir, const lea
     } else if (at_path != LEADER_LOST) {
         return at_path;
     }
-    f->forgot = f->forgot || f->host.config->cautious_start;
+    if (f->host.config->cautious_start) f->forgot_ms = f->host.now_ms(f->host.core);
     if (*dir < 0) {
         mode_t mode = (mode_t)(f->mode | (f->mode & 0444) >> 2);
         if (mkdir(f->dir, mode) == 0) { if (mode != 0700 && chmod(f->dir, mode) != 0) return leader_file_errno_(f, "cannot set the mode of", f->dir); }
@@ -2329,7 +2338,7 @@ static leader_result leader_file_try_(leader_file *f, int *dir, const leader_req
     bool sooner = !corrupt && (own || (same_name && q->reclaim) || leader_file_dead_(f, *dir, &r));
     int64_t below = listing.count > 1 ? leader_file_rest_below_(f, *dir, &r, &listing, q) : 0;
     if ((rest == 0 || sooner) && below == 0) {
-        if (rest > 0 && r.hold_off_ms > 0) f->forgot = true;    /* its holder was holding off: so must its heir   */
+        if (rest > 0 && r.hold_off_ms > 0) f->forgot_ms = f->host.now_ms(f->host.core);   /* its holder was holding off: so must its heir */
         return leader_file_take_(f, *dir, q, r.number, seen);
     }
     leader_file_tell_(&r, leader_max_(sooner ? 0 : rest, below), seen);
@@ -2381,7 +2390,7 @@ static leader_result leader_file_replace_(leader_file *f, const leader_request *
     leader_listing_ listing;
     int dir = -1;
     leader_result result = leader_file_enter_(f, &dir);
-    if (result == LEADER_LOST) { f->my_number = 0; f->forgot = true; }
+    if (result == LEADER_LOST) { f->my_number = 0; f->forgot_ms = f->host.now_ms(f->host.core); }
     if (result != LEADER_OK) return result;
     leader_file_text_(f, q, holder, text, sizeof text);
     for (int tries = 0; tries < 2; tries++) {
@@ -2411,7 +2420,7 @@ static leader_result leader_file_release_(void *self, const leader_request *q, l
     leader_lease_ r;
     leader_listing_ listing;
     int dir = -1;
-    if (f->forgot) return LEADER_LOST;          /* in doubt: what we wrote, if anything, is left to expire        */
+    if (leader_file_in_doubt_(f, q)) return LEADER_LOST;    /* what we wrote, if anything, is left to expire      */
     if (!f->my_number) {                        /* an acquire of unknown outcome may have left a record of ours   */
         leader_result result = leader_file_enter_(f, &dir);
         if (result == LEADER_OK) result = leader_file_present_(f, dir, &r, &listing);
@@ -2470,6 +2479,7 @@ static const char *leader_file_open_(void *self, const leader_host *host) {
     memcpy(f->dir, f->path, strlen(f->path));
     memcpy(f->dir + strlen(f->path), ".d", 3);
     f->host = *host;
+    f->forgot_ms = f->hold_until_ms = LEADER_NEVER_;
     return NULL;
 }
 
