@@ -373,6 +373,7 @@ struct leader_t {
 struct leader_file {
     int      mode;                  /* of the files made; set it between leader_file_backend and leader_init. 0600 */
     int      notify_fd, lock_fd;
+    int      base_fd;               /* the record on which the next write is based: while open, its inode is unique */
     char     path[LEADER_PATH_MAX + 1];
     char     dir[LEADER_PATH_MAX + 3];
     const char *wrong;              /* found by the maker, told by open                                           */
@@ -464,6 +465,7 @@ static int64_t leader_swap_(int64_t *p, int64_t v) { int64_t old = *p; *p = v; r
 #define LEADER_CLOCK_GRAIN_MS_ 16   /* GetTickCount64 may lag this much: a term ends that much earlier            */
 static int64_t leader_clock_ms_(void) { return (int64_t)GetTickCount64(); }
 static int32_t leader_pid_(void) { return (int32_t)GetCurrentProcessId(); }
+LEADER_UNUSED_ static void leader_utc_(const time_t *s, struct tm *t) { *t = *gmtime(s); }
 static bool leader_watch_forks_(void) { return true; }
 
 LEADER_UNUSED_ static int64_t leader_wall_us_(void) {
@@ -509,6 +511,7 @@ LEADER_UNUSED_ static int64_t leader_wall_us_(void) {
     return (int64_t)t.tv_sec * 1000000 + (int64_t)t.tv_nsec / 1000;
 }
 static int32_t leader_pid_(void) { return (int32_t)getpid(); }
+LEADER_UNUSED_ static void leader_utc_(const time_t *s, struct tm *t) { gmtime_r(s, t); }
 static void leader_host_name_(char *buf, size_t cap) {
     if (gethostname(buf, cap) != 0) buf[0] = 0;
     buf[cap - 1] = 0;
@@ -793,19 +796,11 @@ LEADER_UNUSED_ static size_t leader_json_quote_(char *buf, size_t cap, const cha
 
 /* RFC 3339 in UTC, always with six digits: "2026-11-16T01:28:19.182774Z". */
 LEADER_UNUSED_ static void leader_time_text_(char buf[28], int64_t unix_us) {
-    int64_t s = unix_us / 1000000, us = unix_us % 1000000;
-    if (us < 0) { us += 1000000; s -= 1; }
-    int64_t days = s / 86400, rest = s % 86400;
-    if (rest < 0) { rest += 86400; days -= 1; }
-    days += 719468;                 /* days since 0000-03-01: the leap day comes last in such a year              */
-    int64_t era = (days >= 0 ? days : days - 146096) / 146097, day = days - era * 146097;
-    int64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
-    int64_t of_year = day - (365 * year + year / 4 - year / 100), m = (5 * of_year + 2) / 153;
-    int64_t month = m < 10 ? m + 3 : m - 9;
-    year += era * 400 + (month <= 2);
-    char text[160];
-    snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", (int)year, (int)month, (int)(of_year - (153 * m + 2) / 5 + 1),
-             (int)(rest / 3600), (int)(rest / 60 % 60), (int)(rest % 60), (int)us);
+    struct tm t;
+    time_t s = (time_t)(unix_us / 1000000);
+    char text[96];
+    leader_utc_(&s, &t);
+    snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, (int)(unix_us % 1000000));
     memcpy(buf, text, 27);
     buf[27] = 0;
 }
@@ -1714,8 +1709,8 @@ LEADER_API leader_result leader_init_(leader_t *l, size_t l_size, const leader_c
 
    Next to "job.lease" stands the directory "job.lease.d". It holds the record, under a number for a name. Every write,
    be it take, renewal or release, is a new file linked under the next number, which fails if somebody was first; and it
-   counts only if the directory, listed after the link, still has the record that the write was based on and nothing newer
-   but the write itself. So nobody ever waits for anybody, and a writer that was stopped anywhere on the way, for however
+   counts only if the directory, listed after the link, still has the very file that the write was based on and nothing
+   newer but the write itself. So nobody ever waits for anybody, and a writer that was stopped anywhere on the way, for however
    long, fails by construction when it goes on. The highest number is the record; a write that counted removes the older.
 
    A term's token is the number of the write that began it. An empty directory starts at the wall clock, in milliseconds of
@@ -1804,6 +1799,19 @@ static uint64_t leader_file_number_(const char *name) {
     leader_json_ digits = {name, strlen(name)};
     uint64_t n = 0;
     return name[0] != '0' && leader_json_u64_(digits, &n) ? n : 0;
+}
+
+static void leader_file_number_name_(char name[LEADER_FILE_NAME_MAX_], uint64_t number) { snprintf(name, LEADER_FILE_NAME_MAX_, "%llu", (unsigned long long)number); }
+
+/* Does the name stand for the very file that is open as fd? */
+static bool leader_file_is_(int dir, const char *name, int fd) {
+    struct stat a, b;
+    return fd >= 0 && fstat(fd, &a) == 0 && fstatat(dir, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static void leader_file_shut_(int *fd) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
 }
 
 /* Calls `each` for every name in the directory. No opendir: it would allocate. */
@@ -1930,48 +1938,44 @@ static bool leader_file_parse_(const char *text, size_t len, leader_lease_ *r, c
     return true;
 }
 
-/* Reads one file in full. OK, LOST (no such file), E_CORRUPT with what is wrong in it, or another error. */
-static leader_result leader_file_read_(leader_file *f, int dir, const char *name, leader_lease_ *r) {
+/* Reads one file in full and leaves it open as *fd. OK, LOST (no such file), E_CORRUPT with what is wrong in it, or E_*. */
+static leader_result leader_file_read_(leader_file *f, int dir, const char *name, leader_lease_ *r, int *fd) {
     char text[LEADER_FILE_TEXT_MAX_ + 1], why[120];
     struct stat st;
     size_t len = 0;
-    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    memset(r, 0, sizeof *r);
-    if (fd < 0) return errno == ENOENT ? LEADER_LOST : errno == ELOOP ? leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link", name) : leader_file_errno_(f, "cannot open", name);
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        close(fd);
-        return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", name);
-    }
     ssize_t got = 1;
-    while (len < sizeof text && ((got = read(fd, text + len, sizeof text - len)) > 0 || (got < 0 && errno == EINTR))) len += got > 0 ? (size_t)got : 0;
-    if (got < 0) {
-        leader_result result = leader_file_errno_(f, "cannot read", name);
-        close(fd);
-        return result;
-    }
-    close(fd);
+    memset(r, 0, sizeof *r);
+    leader_file_shut_(fd);
+    *fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (*fd < 0 && errno == ENOENT) return LEADER_LOST;
+    if (*fd < 0 && errno == ELOOP) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link", name);
+    if (*fd < 0 || fstat(*fd, &st) != 0) return leader_file_errno_(f, "cannot open", name);
+    if (!S_ISREG(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", name);
+    while (len < sizeof text && ((got = read(*fd, text + len, sizeof text - len)) > 0 || (got < 0 && errno == EINTR))) len += got > 0 ? (size_t)got : 0;
+    if (got < 0) return leader_file_errno_(f, "cannot read", name);
     r->form = (uint64_t)st.st_size;
     if (len > LEADER_FILE_TEXT_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s has %lld bytes, a record at most %d", name, (long long)st.st_size, LEADER_FILE_TEXT_MAX_);
     if (leader_file_parse_(text, len, r, why, sizeof why)) return LEADER_OK;
     return leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: %s", name, why);
 }
 
-static leader_result leader_file_read_number_(leader_file *f, int dir, uint64_t number, leader_lease_ *r) {
+static leader_result leader_file_read_number_(leader_file *f, int dir, uint64_t number, leader_lease_ *r, int *fd) {
     char name[LEADER_FILE_NAME_MAX_];
-    snprintf(name, sizeof name, "%llu", (unsigned long long)number);
-    leader_result result = leader_file_read_(f, dir, name, r);
+    leader_file_number_name_(name, number);
+    leader_result result = leader_file_read_(f, dir, name, r, fd);
     r->number = number;
     if (result == LEADER_OK && r->token > number) result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: token is above the record's number", name);
     return result;
 }
 
-/* The present record: the one with the highest number. OK, LOST (there is none), E_CORRUPT with r->number set, E_*. */
+/* The present record: the one with the highest number, on which a write would be based. OK, LOST (there is none),
+   E_CORRUPT with r->number set, E_*. */
 static leader_result leader_file_present_(leader_file *f, int dir, leader_lease_ *r, leader_listing_ *listing) {
     for (int tries = 0; tries < 16; tries++) {  /* it can be superseded and removed between the list and the read */
         leader_result result = leader_file_list_(f, dir, 0, listing);
         if (result != LEADER_OK) return result;
         if (listing->highest == 0) return LEADER_LOST;
-        result = leader_file_read_number_(f, dir, listing->highest, r);
+        result = leader_file_read_number_(f, dir, listing->highest, r, &f->base_fd);
         if (result != LEADER_LOST) return result;
     }
     return leader_file_fail_(f, LEADER_E_IO, "%s changes too fast to be read", f->dir);
@@ -2027,20 +2031,18 @@ static bool leader_file_local_(int dir) {
     return false;
 }
 
-/* Is the lock file of that nonce there, of that inode (0: of any), and free? The name is looked at again after the lock:
-   who closes without having released removes the name first, so that it is not taken for dead. */
+/* Is the lock file there, of that inode (0: of any), and free? The name is looked at again after the lock: who closes without
+   having released removes the name first, so that it is not taken for dead. */
 static bool leader_file_lock_free_(int dir, const char *name, uint64_t device, uint64_t inode) {
-    struct stat st, again;
+    struct stat st;
     struct flock lock;
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) return false;
     memset(&lock, 0, sizeof lock);
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
-    bool is_free = fstat(fd, &st) == 0 && (inode == 0 || ((uint64_t)st.st_dev == device && (uint64_t)st.st_ino == inode))
-        && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK
-        && fstatat(dir, name, &again, AT_SYMLINK_NOFOLLOW) == 0 && again.st_dev == st.st_dev && again.st_ino == st.st_ino;
-    close(fd);
+    bool is_free = fd >= 0 && fstat(fd, &st) == 0 && (inode == 0 || ((uint64_t)st.st_dev == device && (uint64_t)st.st_ino == inode))
+        && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK && leader_file_is_(dir, name, fd);
+    leader_file_shut_(&fd);
     return is_free;
 }
 
@@ -2056,8 +2058,8 @@ static void leader_file_take_lock_(leader_file *f, int dir) {
     struct stat st;
     leader_file_name_(name, "lock", f->nonce);
     for (int tries = 0; tries < 3; tries++) {   /* a sweep can remove the name before it is locked                */
-        if (f->lock_fd >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)st.st_dev == f->lock_device && (uint64_t)st.st_ino == f->lock_inode) return;
-        if (f->lock_fd >= 0) close(f->lock_fd);
+        if (f->lock_inode && leader_file_is_(dir, name, f->lock_fd)) return;
+        leader_file_shut_(&f->lock_fd);
         f->lock_device = f->lock_inode = 0;
         f->lock_fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, f->mode);
         if (f->lock_fd < 0) return;
@@ -2093,24 +2095,26 @@ static void leader_file_sweep_name_(void *to, int dir, const char *name) { (void
 
 /* -- writing -- */
 
-/* Makes a new file of that text; an old one of that name may share its inode with a record, so it is never reused. */
-static bool leader_file_draft_(const leader_file *f, int dir, const char *name, const char *text, bool durable) {
+/* Makes a new file of that text and answers it open, or -1. An old one of that name may share its inode with a record, so
+   it is never reused. */
+static int leader_file_draft_(const leader_file *f, int dir, const char *name, const char *text, bool durable) {
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     size_t len = strlen(text), done = 0;
-    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, f->mode);
-    if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0) fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, f->mode);
-    if (fd < 0) return false;
+    int fd = openat(dir, name, flags, f->mode);
+    if (fd < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0) fd = openat(dir, name, flags, f->mode);
+    if (fd < 0) return -1;
     bool good = f->mode == 0600 || fchmod(fd, (mode_t)f->mode) == 0;
     while (good && done < len) {
         ssize_t n = write(fd, text + done, len - done);
         if (n > 0) done += (size_t)n;
         else good = n < 0 && errno == EINTR;
     }
-    if (good && durable) good = fsync(fd) == 0;
+    if (good && (!durable || fsync(fd) == 0)) return fd;
     int e = errno;
     close(fd);
-    if (!good) unlinkat(dir, name, 0);
+    unlinkat(dir, name, 0);
     errno = e;
-    return good;
+    return -1;
 }
 
 /* The record as it stands in the store. Its stamp is the reading from before the request, so that others may take over no
@@ -2133,50 +2137,63 @@ static void leader_file_text_(const leader_file *f, const leader_request *q, con
         (long long)hold_off);
 }
 
-/* The directory that the path names now is still the one that we wrote into. */
-static bool leader_file_in_place_(const leader_file *f, int dir) {
-    struct stat a, b;
-    return fstat(dir, &a) == 0 && lstat(f->dir, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
 static void leader_file_copy_(leader_file *f, int dir, const char *text) {
     char name[LEADER_FILE_NAME_MAX_];
     leader_file_name_(name, "draft", f->nonce);
-    if (leader_file_draft_(f, dir, name, text, false) && renameat(dir, name, AT_FDCWD, f->path) == 0) return;
-    if (!f->said_copy) {
+    int fd = leader_file_draft_(f, dir, name, text, false);
+    bool good = fd >= 0 && renameat(dir, name, AT_FDCWD, f->path) == 0;
+    if (!good && !f->said_copy) {
         char line[LEADER_PATH_MAX + 100];
         snprintf(line, sizeof line, "%s cannot be updated (%s): the election goes on, the copy is stale", f->path, strerror(errno));
         f->host.log(f->host.core, LEADER_LOG_WARN, line);
         f->said_copy = true;
     }
-    unlinkat(dir, name, 0);
+    if (!good && fd >= 0) unlinkat(dir, name, 0);
+    leader_file_shut_(&fd);
+}
+
+/* Finds out whether the record that was linked as `number`, and is open as fd, counts. Removes what it replaces if it does,
+   and the record itself if not: nobody may build on it. */
+static leader_result leader_file_settle_(leader_file *f, int dir, uint64_t base, uint64_t number, int fd, bool durable) {
+    char name[LEADER_FILE_NAME_MAX_];
+    leader_listing_ after;
+    if (durable && fsync(dir) != 0) return leader_file_errno_(f, "cannot sync", f->dir);
+    leader_result result = leader_file_list_(f, dir, base, &after);
+    if (result != LEADER_OK) return result;
+    leader_file_number_name_(name, base);
+    bool counts = after.highest == number && after.newer == 1 && (base == 0 || leader_file_is_(dir, name, f->base_fd))
+               && leader_file_is_(AT_FDCWD, f->dir, dir);   /* and nobody moved the directory away under us       */
+    for (int i = 0; i < after.count && i < LEADER_LISTED_MAX_; i++) {
+        leader_file_number_name_(name, after.numbers[i]);
+        if (counts ? after.numbers[i] < number : after.numbers[i] == number && leader_file_is_(dir, name, fd)) unlinkat(dir, name, 0);
+    }
+    return counts ? LEADER_OK : LEADER_LOST;
 }
 
 /* The one way in which the record changes. OK: the write counts. LOST: somebody was first, or the record that it was
    based on is gone. Anything else: unknown, and the next attempt finds out. `base` 0: there was no record. */
 static leader_result leader_file_write_(leader_file *f, int dir, uint64_t base, uint64_t number, const char *text, bool durable) {
     char draft[LEADER_FILE_NAME_MAX_], name[LEADER_FILE_NAME_MAX_];
-    leader_listing_ after;
+    leader_result result;
     leader_file_name_(draft, "draft", f->nonce);
-    snprintf(name, sizeof name, "%llu", (unsigned long long)number);
-    if (!leader_file_draft_(f, dir, draft, text, durable)) return leader_file_errno_(f, "cannot write into", f->dir);
-    int linked = linkat(dir, draft, dir, name, 0), e = errno;
+    leader_file_number_name_(name, number);
+    int fd = leader_file_draft_(f, dir, draft, text, durable);
+    if (fd < 0) return leader_file_errno_(f, "cannot write into", f->dir);
+    int e = linkat(dir, draft, dir, name, 0) == 0 ? 0 : errno;
     unlinkat(dir, draft, 0);
-    if (linked != 0 && (e == EPERM || e == EOPNOTSUPP || e == ENOSYS || e == EMLINK))
-        return leader_file_fail_(f, LEADER_E_CONFIG, "the file system of %s has no hard links: put the lease on one that has", f->dir);
     errno = e;
-    if (linked != 0) return e == EEXIST || e == ENOENT ? LEADER_LOST : leader_file_errno_(f, "cannot link a record in", f->dir);
-    if (durable && fsync(dir) != 0) return leader_file_errno_(f, "cannot sync", f->dir);
-    leader_result result = leader_file_list_(f, dir, base, &after);
-    if (result != LEADER_OK) return result;
-    bool counts = after.highest == number && after.newer == 1 && (base == 0 || after.there) && leader_file_in_place_(f, dir);
-    for (int i = 0; i < after.count && i < LEADER_LISTED_MAX_; i++) {
-        if (counts ? after.numbers[i] >= number : after.numbers[i] != number) continue;
-        snprintf(name, sizeof name, "%llu", (unsigned long long)after.numbers[i]);
-        unlinkat(dir, name, 0);                 /* what it replaces; or the write itself, which never counted     */
+    if (e == 0) result = leader_file_settle_(f, dir, base, number, fd, durable);
+    else if (e == EEXIST || e == ENOENT) result = LEADER_LOST;
+    else if (e == EPERM || e == EOPNOTSUPP || e == ENOSYS || e == EMLINK) result = leader_file_fail_(f, LEADER_E_CONFIG, "the file system of %s has no hard links: put the lease on one that has", f->dir);
+    else result = leader_file_errno_(f, "cannot link a record in", f->dir);
+    if (result == LEADER_OK) {
+        leader_file_shut_(&f->base_fd);
+        f->base_fd = fd;
+        leader_file_copy_(f, dir, text);
+    } else {
+        close(fd);
     }
-    if (counts) leader_file_copy_(f, dir, text);
-    return counts ? LEADER_OK : LEADER_LOST;
+    return result;
 }
 
 /* -- the directory, and what stands in its place -- */
@@ -2226,7 +2243,10 @@ static leader_result leader_file_look_at_path_(leader_file *f, leader_lease_ *r)
     if (lstat(f->path, &st) != 0) return errno == ENOENT ? LEADER_LOST : leader_file_errno_(f, "cannot look at", f->path);
     if (S_ISLNK(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link: name the file itself", f->path);
     if (!S_ISREG(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", f->path);
-    return leader_file_read_(f, AT_FDCWD, f->path, r);
+    int fd = -1;
+    leader_result result = leader_file_read_(f, AT_FDCWD, f->path, r, &fd);
+    leader_file_shut_(&fd);
+    return result;
 }
 
 /* Something stands at the path that we did not write. It may be dear to somebody: it is moved aside, never overwritten. */
@@ -2312,8 +2332,10 @@ static int64_t leader_file_rest_below_(leader_file *f, int dir, const leader_lea
     int64_t longest = listing->count > LEADER_LISTED_MAX_ ? leader_file_rest_(f, NULL, leader_file_full_lease_(f, q)) : 0;
     for (int i = 0; i < listing->count && i < LEADER_LISTED_MAX_; i++) {
         leader_lease_ r;
+        int fd = -1;
         if (listing->numbers[i] == top->number) continue;
-        leader_result result = leader_file_read_number_(f, dir, listing->numbers[i], &r);
+        leader_result result = leader_file_read_number_(f, dir, listing->numbers[i], &r, &fd);
+        leader_file_shut_(&fd);
         if (result == LEADER_LOST || (result == LEADER_OK && (!r.holder[0] || r.nonce == top->nonce || leader_file_dead_(f, dir, &r)))) continue;
         int64_t rest = result == LEADER_OK ? leader_file_rest_(f, &r, (int64_t)r.lease_ms) : leader_file_rest_(f, NULL, leader_file_full_lease_(f, q));
         longest = leader_max_(longest, rest);
@@ -2357,7 +2379,8 @@ static leader_result leader_file_acquire_(void *self, const leader_request *q, l
         for (int tries = 0; tries < 4 && result == LEADER_LOST; tries++) result = leader_file_try_(f, &dir, q, seen);
         if (result == LEADER_LOST) { result = LEADER_HELD; seen->expires_in_ms = -1; }
     }
-    if (dir >= 0) close(dir);
+    if (result != LEADER_OK) leader_file_shut_(&f->base_fd);
+    leader_file_shut_(&dir);
     return result;
 }
 
@@ -2378,7 +2401,8 @@ static leader_result leader_file_observe_(void *self, const leader_request *q, l
         if (result == LEADER_OK) leader_file_tell_(&r, rest, seen);
         result = rest > 0 ? LEADER_HELD : LEADER_OK;
     }
-    if (dir >= 0) close(dir);
+    leader_file_shut_(&f->base_fd);
+    leader_file_shut_(&dir);
     return result;
 }
 
@@ -2424,7 +2448,7 @@ static leader_result leader_file_release_(void *self, const leader_request *q, l
     if (!f->my_number) {                        /* an acquire of unknown outcome may have left a record of ours   */
         leader_result result = leader_file_enter_(f, &dir);
         if (result == LEADER_OK) result = leader_file_present_(f, dir, &r, &listing);
-        if (dir >= 0) close(dir);
+        leader_file_shut_(&dir);
         if (result != LEADER_OK) return result;
         if (!r.holder[0] || r.nonce != q->nonce || r.seq > q->seq) return LEADER_LOST;
         f->my_number = r.number;
@@ -2486,20 +2510,19 @@ static const char *leader_file_open_(void *self, const leader_host *host) {
 static void leader_file_close_(void *self) {
     leader_file *f = (leader_file *)self;
     char name[LEADER_FILE_NAME_MAX_];
-    if (f->notify_fd >= 0) {
-        f->host.fd(f->host.core, f->notify_fd, 0);
-        close(f->notify_fd);
-    }
+    if (f->notify_fd >= 0) f->host.fd(f->host.core, f->notify_fd, 0);
+    leader_file_shut_(&f->notify_fd);
+    leader_file_shut_(&f->base_fd);
     if (f->lock_fd >= 0) {
         /* The name goes first: a lock that turns free under its name would tell standbys that we are dead, although the
            lease may have been kept on purpose or work may still go on. If it cannot go, the lock stays ours until we die. */
         int dir = open(f->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         leader_file_name_(name, "lock", f->nonce);
         bool gone = dir < 0 ? errno == ENOENT : unlinkat(dir, name, 0) == 0 || errno == ENOENT;
-        if (dir >= 0) close(dir);
+        leader_file_shut_(&dir);
         if (gone || !f->my_number) close(f->lock_fd);
+        f->lock_fd = -1;
     }
-    f->notify_fd = f->lock_fd = -1;
     f->ready = false;
 }
 
@@ -2508,7 +2531,7 @@ LEADER_API leader_backend leader_file_backend(leader_file *f, const char *path) 
     memset(&b, 0, sizeof b);
     memset(f, 0, sizeof *f);
     f->mode = 0600;
-    f->notify_fd = f->lock_fd = -1;
+    f->notify_fd = f->lock_fd = f->base_fd = -1;
     size_t n = path ? strlen(path) : 0;
     if (n == 0) f->wrong = "leader_file_backend: path is missing";
     else if (n > LEADER_PATH_MAX) f->wrong = "leader_file_backend: path is longer than LEADER_PATH_MAX (1023)";
