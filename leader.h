@@ -330,7 +330,7 @@ typedef struct leader_shown_ {      /* what any thread may see, always as a whol
 } leader_shown_;
 enum { LEADER_SHOWN_WORDS_ = sizeof(leader_shown_) / sizeof(uint64_t) };
 
-typedef struct leader_counts_ {
+typedef struct leader_counts_ {     /* word for word the beginning of leader_stats                                */
     uint64_t terms, acquires, renewals, releases, transitions;
     uint64_t failures, failures_io, failures_timeout, failures_auth, failures_corrupt, failures_duplicate;
     int64_t  latency_ms_last, latency_ms_max, margin_ms_min, tick_late_ms_max, success_ms;
@@ -908,24 +908,11 @@ LEADER_API leader_stats leader_get_stats(const leader_t *l) {
     out.latency_ms_last = out.latency_ms_max = out.margin_ms_min = out.tick_late_ms_max = out.since_success_ms = -1;
     if (!leader_mine_(l)) return out;
     leader_shown_ s = leader_shown_now_(l);
-    const leader_counts_ *c = &l->counts;
-    out.terms = LEADER_LOAD_(&c->terms);
-    out.acquires = LEADER_LOAD_(&c->acquires);
-    out.renewals = LEADER_LOAD_(&c->renewals);
-    out.releases = LEADER_LOAD_(&c->releases);
-    out.transitions = LEADER_LOAD_(&c->transitions);
-    out.failures = LEADER_LOAD_(&c->failures);
-    out.failures_io = LEADER_LOAD_(&c->failures_io);
-    out.failures_timeout = LEADER_LOAD_(&c->failures_timeout);
-    out.failures_auth = LEADER_LOAD_(&c->failures_auth);
-    out.failures_corrupt = LEADER_LOAD_(&c->failures_corrupt);
-    out.failures_duplicate = LEADER_LOAD_(&c->failures_duplicate);
-    out.latency_ms_last = LEADER_LOAD_(&c->latency_ms_last);
-    out.latency_ms_max = LEADER_LOAD_(&c->latency_ms_max);
-    out.margin_ms_min = LEADER_LOAD_(&c->margin_ms_min);
-    out.tick_late_ms_max = LEADER_LOAD_(&c->tick_late_ms_max);
-    int64_t success = LEADER_LOAD_(&c->success_ms);
-    if (success != LEADER_NEVER_) out.since_success_ms = leader_now_(l) - success;
+    uint64_t words[sizeof(leader_counts_) / sizeof(uint64_t)];
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) words[i] = LEADER_LOAD_((const uint64_t *)(const void *)&l->counts + i);
+    LEADER_ASSERT(sizeof words == offsetof(leader_stats, last_error));
+    memcpy(&out, words, sizeof words);
+    out.since_success_ms = out.since_success_ms == LEADER_NEVER_ ? -1 : leader_now_(l) - out.since_success_ms;
     out.last_error = (leader_result)s.error_code;
     memcpy(out.last_error_text, s.error, sizeof out.last_error_text);
     return out;
@@ -1579,16 +1566,17 @@ LEADER_API leader_backend leader_single_backend(void) {
 /* ---- set-up ------------------------------------------------------------------------------------------------------ */
 
 LEADER_API const char *leader_make_identity(char *buf, size_t cap, const char *prefix) {
-    char host[128], text[512], tail[48];
+    char host[128], tail[48];
     if (cap == 0) return buf;
+    if (cap > LEADER_IDENTITY_MAX + 1) cap = LEADER_IDENTITY_MAX + 1;
     leader_host_name_(host, sizeof host);
-    int tail_len = snprintf(tail, sizeof tail, "-%ld-%08lx", (long)leader_pid_(), (unsigned long)(LEADER_RANDOM64() & 0xffffffffu));
-    int n = snprintf(text, sizeof text, "%.250s%s%s", prefix ? prefix : "", prefix && prefix[0] ? "-" : "", host[0] ? host : "host");
+    size_t tail_len = (size_t)snprintf(tail, sizeof tail, "-%ld-%08lx", (long)leader_pid_(), (unsigned long)(LEADER_RANDOM64() & 0xffffffffu));
+    int wanted = snprintf(buf, cap, "%s%s%s", prefix ? prefix : "", prefix && prefix[0] ? "-" : "", host[0] ? host : "host");
     /* What makes it unique is at the end: the rest gives way to it, cut at a whole character. */
-    size_t limit = leader_min_((int64_t)cap, LEADER_IDENTITY_MAX + 1) > tail_len + 1 ? (size_t)leader_min_((int64_t)cap, LEADER_IDENTITY_MAX + 1) - (size_t)tail_len - 1 : 0;
-    size_t keep = (size_t)n < limit ? (size_t)n : limit;
-    while (keep > 0 && keep < (size_t)n && ((unsigned char)text[keep] & 0xc0) == 0x80) keep--;
-    snprintf(buf, cap, "%.*s%s", (int)keep, text, keep > 0 ? tail : tail + (cap <= (size_t)tail_len ? (size_t)tail_len + 1 - cap : 1));
+    size_t keep = cap > tail_len ? cap - tail_len - 1 : 0;
+    if ((size_t)wanted <= keep) keep = (size_t)wanted;
+    else while (keep > 0 && ((unsigned char)buf[keep] & 0xc0) == 0x80) keep--;
+    snprintf(buf + keep, cap - keep, "%s", cap > tail_len ? tail : tail + tail_len + 1 - cap);
     return buf;
 }
 
@@ -1860,30 +1848,18 @@ static leader_result leader_file_list_(leader_file *f, int dir, uint64_t base, l
     return LEADER_OK;
 }
 
-/* "15s", "1500ms", "1m30s", "1.5s": digits with at most three decimals and a unit, any number of times. */
+/* "15s", "1500ms", "2m", "1h": a whole number and a unit, up to ten years. */
 static bool leader_file_duration_(const char *text, uint64_t *ms) {
     static const struct { const char *name; uint64_t ms; } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
-    const uint64_t limit = UINT64_C(1000) * 86400 * 3650;
-    *ms = 0;
-    if (!*text) return false;
-    while (*text) {
-        uint64_t v = 0, scale = 1, unit = 0;
-        if (*text < '0' || *text > '9') return false;
-        for (bool point = false; (*text >= '0' && *text <= '9') || (*text == '.' && !point); text++) {
-            if (*text == '.') { point = true; continue; }
-            if (v > limit || scale > 100) return false;
-            v = v * 10 + (uint64_t)(*text - '0');
-            if (point) scale *= 10;
-        }
-        for (size_t i = 0; i < 4 && !unit; i++) {
-            size_t n = strlen(units[i].name);
-            if (strncmp(text, units[i].name, n) == 0) { unit = units[i].ms; text += n; }
-        }
-        if (!unit || v > limit / unit) return false;
-        *ms += v * unit / scale;
-        if (*ms > limit) return false;
+    leader_json_ number = {text, strspn(text, "0123456789")};
+    if (!leader_json_u64_(number, ms)) return false;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(text + number.len, units[i].name) != 0) continue;
+        bool good = *ms > 0 && *ms <= UINT64_C(1000) * 86400 * 3650 / units[i].ms;
+        *ms *= units[i].ms;
+        return good;
     }
-    return *ms > 0;
+    return false;
 }
 
 static bool leader_file_hex_(const char *text, uint64_t *out) {
@@ -2031,17 +2007,22 @@ static bool leader_file_local_(int dir) {
     return false;
 }
 
+/* Asks for, or takes, the lock on the whole file; true: F_OFD_GETLK found it free, or F_OFD_SETLK got it. */
+static bool leader_file_lock_(int fd, int command) {
+    struct flock lock;
+    memset(&lock, 0, sizeof lock);
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    return fcntl(fd, command, &lock) == 0 && (command == F_OFD_SETLK || lock.l_type == F_UNLCK);
+}
+
 /* Is the lock file there, of that inode (0: of any), and free? The name is looked at again after the lock: who closes without
    having released removes the name first, so that it is not taken for dead. */
 static bool leader_file_lock_free_(int dir, const char *name, uint64_t device, uint64_t inode) {
     struct stat st;
-    struct flock lock;
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    memset(&lock, 0, sizeof lock);
-    lock.l_type = F_WRLCK;
-    lock.l_whence = SEEK_SET;
     bool is_free = fd >= 0 && fstat(fd, &st) == 0 && (inode == 0 || ((uint64_t)st.st_dev == device && (uint64_t)st.st_ino == inode))
-        && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK && leader_file_is_(dir, name, fd);
+        && leader_file_lock_(fd, F_OFD_GETLK) && leader_file_is_(dir, name, fd);
     leader_file_shut_(&fd);
     return is_free;
 }
@@ -2063,11 +2044,7 @@ static void leader_file_take_lock_(leader_file *f, int dir) {
         f->lock_device = f->lock_inode = 0;
         f->lock_fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, f->mode);
         if (f->lock_fd < 0) return;
-        struct flock lock;
-        memset(&lock, 0, sizeof lock);
-        lock.l_type = F_WRLCK;
-        lock.l_whence = SEEK_SET;
-        if (fcntl(f->lock_fd, F_OFD_SETLK, &lock) != 0 || fstat(f->lock_fd, &st) != 0) break;
+        if (!leader_file_lock_(f->lock_fd, F_OFD_SETLK) || fstat(f->lock_fd, &st) != 0) break;
         f->lock_device = (uint64_t)st.st_dev;
         f->lock_inode = (uint64_t)st.st_ino;
     }
