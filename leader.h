@@ -279,7 +279,9 @@ static inline leader_result leader_init(leader_t *, const leader_config *);  /* 
                                        is open and leader_error names the field. Again only after leader_close     */
 LEADER_API const char    *leader_make_identity(char *buf, size_t cap, const char *prefix); /* buf: prefix-host-pid-hex */
 LEADER_API leader_backend leader_single_backend(void);                       /* always leader, token 1            */
+#if !defined(LEADER_NO_FILE)
 LEADER_API leader_backend leader_file_backend(leader_file *, const char *path);   /* copies path                  */
+#endif
 
 /* ---- loop thread: one thread at a time -------------------------------------------------------------------------- */
 LEADER_API int  leader_tick(leader_t *);  /* never blocks; call again within the ms answered: 1..LEADER_WAIT_MAX_MS,
