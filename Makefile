@@ -24,6 +24,9 @@ THREADS  := $(filter test_threads,$(CORE))
 EXAMPLES := $(filter-out $(EXAMPLES_EXCEPT),$(patsubst examples/%.c,%,$(wildcard examples/*.c)))
 EXAMPLES_CXX := $(patsubst examples/%.cpp,%,$(wildcard examples/*.cpp))
 
+# The thread sanitizer does not start where addresses are randomised more widely than it was built for.
+UNRANDOMIZED := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
 # ---- the suites: '<name> <seconds it may take> <command>', one line each; see tests/run ---------------------------------------------
 # A program is built as part of its suite, so that one that does not compile is a failed suite and no more.
 
@@ -89,9 +92,6 @@ $(OUT)/test_malloc: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
 
 $(OUT)/test_%-tsan: tests/test_%.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) -fsanitize=thread $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
-
-# The thread sanitizer does not start where addresses are randomised more widely than it was built for.
-UNRANDOMIZED = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 # The simulator and the bench are for speed. The linker sends the simulator's system calls to its own file system.
 SIM_CALLS := chmod clock_gettime close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 link linkat lseek lstat \
