@@ -58,11 +58,11 @@ run: $(OUT)/demo
 test:
 	-@tests/deps all
 	-@$(MAKE) -s -k -j2 programs >/dev/null 2>&1
-	+@tests/run $(ALL_SUITES)
+	@tests/run $(ALL_SUITES)
 
 test-core:
 	-@$(MAKE) -s -k -j2 programs >/dev/null 2>&1
-	+@tests/run $(CORE_SUITES)
+	@tests/run $(CORE_SUITES)
 
 programs: $(addprefix $(OUT)/,$(CORE) $(addsuffix -tsan,$(THREADS)) $(if $(wildcard tests/sim.c),sim))
 
