@@ -1552,16 +1552,19 @@ LEADER_API leader_result leader_close(leader_t *l, int64_t timeout_ms) {
 /* ---- single node ------------------------------------------------------------------------------------------------- */
 
 static leader_result leader_single_ok_(void *self, const leader_request *r, leader_record *seen) {
-    (void)self;
-    memcpy(seen->holder, r->identity, strlen(r->identity) + 1);
-    seen->token = r->min_token;
+    (void)self; (void)r; (void)seen;
     return LEADER_OK;
+}
+static leader_result leader_single_acquire_(void *self, const leader_request *r, leader_record *seen) {
+    seen->token = r->min_token;
+    return leader_single_ok_(self, r, seen);
 }
 
 LEADER_API leader_backend leader_single_backend(void) {
     leader_backend b;
     memset(&b, 0, sizeof b);
-    b.acquire = b.renew = b.release = b.observe = leader_single_ok_;
+    b.acquire = leader_single_acquire_;
+    b.renew = b.release = b.observe = leader_single_ok_;
     return b;
 }
 
