@@ -1339,6 +1339,7 @@ static bool leader_answer_(leader_t *l) {
         l->again_at_ms = seen.again_ms > 0 ? l->now_ms + leader_min_(seen.again_ms, LEADER_WAIT_MAX_MS) : LEADER_NEVER_;
         if (took < l->timeout_ms) return false;
         leader_cancel_(l);
+        seen.again_ms = 0;                      /* it said when to look again, not how long to leave the store alone */
         if (!l->error_said) {
             char text[64];
             snprintf(text, sizeof text, "%s: no answer within %lld ms", leader_op_names_[op], (long long)took);
