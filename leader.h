@@ -1258,7 +1258,7 @@ static void leader_looked_(leader_t *l, int op, leader_result result, const lead
         if (op == LEADER_OP_ACQUIRE_) { l->maybe_ours = false; l->answered = true; }
     }
     if (result >= 0) LEADER_KEEP_(l, success_ms, l->now_ms);
-    else if (op == LEADER_OP_ACQUIRE_ && (result == LEADER_E_IO || result == LEADER_E_TIMEOUT)) l->maybe_ours = true;
+    else if (op == LEADER_OP_ACQUIRE_ && result != LEADER_E_AUTH && result != LEADER_E_DUPLICATE) l->maybe_ours = true;
     if (result < 0) leader_fail_(l, op, result, NULL);
     else l->error_now = false;
     leader_plan_attempt_(l, result, seen);
