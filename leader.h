@@ -1390,14 +1390,19 @@ static bool leader_may_ask_(leader_t *l) {
     return true;
 }
 
+static bool leader_healthy_(leader_t *l) { return !l->cfg.is_healthy || l->cfg.is_healthy(l->cfg.user); }
+
 static bool leader_may_compete_(leader_t *l) {
     if (l->undrained && (!l->cfg.is_drained || l->cfg.is_drained(l->cfg.user))) l->undrained = false;
-    return !l->cfg.observe_only && !l->undrained && l->now_ms >= l->pause_until_ms
-        && (!l->cfg.is_healthy || l->cfg.is_healthy(l->cfg.user));
+    return !l->cfg.observe_only && !l->undrained && l->now_ms >= l->pause_until_ms && leader_healthy_(l);
 }
 
 static bool leader_follow_(leader_t *l) {
-    if (l->holding && l->now_ms > l->hold_until_ms && l->now_ms < l->lease_until_ms) { leader_start_term_(l); return true; }
+    if (l->holding && l->now_ms > l->hold_until_ms && l->now_ms < l->lease_until_ms) {
+        if (leader_healthy_(l)) leader_start_term_(l);
+        else leader_withdraw_(l);
+        return true;
+    }
     if (l->holding) return l->now_ms >= l->next_ms && leader_send_(l, LEADER_OP_RENEW_);
     if (l->now_ms < l->pause_until_ms && l->next_ms > l->pause_until_ms) l->next_ms = l->pause_until_ms;
     if (!l->noticed && l->now_ms < l->next_ms) return false;
@@ -1411,7 +1416,7 @@ static bool leader_follow_(leader_t *l) {
 
 static bool leader_lead_(leader_t *l) {
     if (l->now_ms < l->next_ms) return false;
-    if (l->cfg.is_healthy && !l->cfg.is_healthy(l->cfg.user)) { leader_end_term_(l, LEADER_UNHEALTHY, &leader_nobody_); return true; }
+    if (!leader_healthy_(l)) { leader_end_term_(l, LEADER_UNHEALTHY, &leader_nobody_); return true; }
     return leader_send_(l, LEADER_OP_RENEW_);
 }
 
