@@ -1147,7 +1147,7 @@ static void leader_plan_attempt_(leader_t *l, leader_result result, const leader
         wait = leader_min_(wait, cfg->retry_max_ms);
         if (seen->expires_in_ms > 0) wait = leader_min_(wait, leader_max_(rest, cfg->retry_ms));
         wait = leader_max_(wait, leader_min_(seen->again_ms, cfg->retry_max_ms));
-        wait += (int64_t)leader_random_below_(l, (uint64_t)(wait / 4 + 1));
+        wait = leader_min_(wait + (int64_t)leader_random_below_(l, (uint64_t)(wait / 4 + 1)), cfg->retry_max_ms);
     }
     l->next_ms = l->now_ms + wait;
 }
