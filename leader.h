@@ -461,13 +461,13 @@ static int64_t leader_swap_(int64_t *p, int64_t v) { int64_t old = *p; *p = v; r
 #endif
 
 #define LEADER_NEVER_ INT64_MIN     /* a moment that no clock is below                                            */
+#define LEADER_TIME_MAX_MS_ (INT64_C(1000) * 86400 * 3650)         /* ten years: longer is a mistake              */
 
 #if defined(_WIN32)
 
 #define LEADER_CLOCK_GRAIN_MS_ 16   /* GetTickCount64 may lag this much: a term ends that much earlier            */
 static int64_t leader_clock_ms_(void) { return (int64_t)GetTickCount64(); }
 static int32_t leader_pid_(void) { return (int32_t)GetCurrentProcessId(); }
-LEADER_UNUSED_ static void leader_utc_(const time_t *s, struct tm *t) { *t = *gmtime(s); }
 static bool leader_watch_forks_(void) { return true; }
 
 LEADER_UNUSED_ static int64_t leader_wall_us_(void) {
@@ -513,7 +513,6 @@ LEADER_UNUSED_ static int64_t leader_wall_us_(void) {
     return (int64_t)t.tv_sec * 1000000 + (int64_t)t.tv_nsec / 1000;
 }
 static int32_t leader_pid_(void) { return (int32_t)getpid(); }
-LEADER_UNUSED_ static void leader_utc_(const time_t *s, struct tm *t) { gmtime_r(s, t); }
 static void leader_host_name_(char *buf, size_t cap) {
     if (gethostname(buf, cap) != 0) buf[0] = 0;
     buf[cap - 1] = 0;
@@ -796,13 +795,19 @@ LEADER_UNUSED_ static size_t leader_json_quote_(char *buf, size_t cap, const cha
     return n + 1;
 }
 
-/* RFC 3339 in UTC, always with six digits: "2026-11-16T01:28:19.182774Z". */
+/* RFC 3339 in UTC, always with six digits: "2026-11-16T01:28:19.182774Z". Not gmtime: it reads TZ, and allocates. */
 LEADER_UNUSED_ static void leader_time_text_(char buf[28], int64_t unix_us) {
-    struct tm t;
-    time_t s = (time_t)(unix_us / 1000000);
-    char text[96];
-    leader_utc_(&s, &t);
-    snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec, (int)(unix_us % 1000000));
+    static const char lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    int64_t s = unix_us > 0 ? unix_us / 1000000 : 0, days = s / 86400, year = 1970, month = 0;
+    for (int64_t length; year < 10000; days -= length) {    /* month by month from 1970: under a thousand steps    */
+        length = lengths[month] + (month == 1 && year % 4 == 0 && (year % 100 != 0 || year % 400 == 0));
+        if (days < length) break;
+        month = (month + 1) % 12;
+        year += month == 0;
+    }
+    char text[160];
+    snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", (int)year, (int)month + 1, (int)days + 1, (int)(s / 3600 % 24),
+             (int)(s / 60 % 60), (int)(s % 60), (int)(unix_us > 0 ? unix_us % 1000000 : 0));
     memcpy(buf, text, 27);
     buf[27] = 0;
 }
@@ -1467,13 +1472,15 @@ static int64_t leader_due_(const leader_t *l) {
     return due;
 }
 
+/* Called from inside a callback? Then nothing happens, and leader_error() says so. */
+static bool leader_reentered_(leader_t *l) {
+    if (l->busy) leader_set_error_(l, LEADER_E_REENTRANT, "leader_tick, _sleep, _wait or _close was called from inside a callback: ignored");
+    return l->busy;
+}
+
 LEADER_API int leader_tick(leader_t *l) {
     enum { STEPS_MAX = 8, IDLE_MS = 100 };
-    if (!leader_mine_(l)) return IDLE_MS;
-    if (l->busy) {
-        leader_set_error_(l, LEADER_E_REENTRANT, "leader_tick was called from inside a callback: ignored");
-        return IDLE_MS;
-    }
+    if (!leader_mine_(l) || leader_reentered_(l)) return IDLE_MS;
     l->busy = true;
     l->now_ms = leader_now_(l);
     if (l->unsaid) {
@@ -1514,39 +1521,32 @@ static bool leader_doze_(leader_t *l, int64_t max_ms) {
 }
 
 LEADER_API void leader_sleep(leader_t *l, int max_ms) {
-    if (!l->busy) leader_doze_(l, max_ms);
+    if (!leader_mine_(l) || !leader_reentered_(l)) leader_doze_(l, max_ms);
+}
+
+/* Ticks and sleeps until stopped, if that is what it waits for, or else until leader. */
+static leader_result leader_run_(leader_t *l, int64_t timeout_ms, bool closing) {
+    int64_t start = leader_now_(l);
+    for (;;) {
+        leader_tick(l);
+        if (closing ? leader_is_stopped(l) : leader_is_leader(l)) return LEADER_OK;
+        if (!closing && (leader_is_stopped(l) || l->stopping || l->cfg.observe_only)) return LEADER_E_STATE;
+        int64_t left = timeout_ms < 0 ? LEADER_WAIT_MAX_MS : timeout_ms - (leader_now_(l) - start);
+        if (left <= 0) return LEADER_E_TIMEOUT;
+        if (leader_doze_(l, left) && !closing) return LEADER_PENDING;
+    }
 }
 
 LEADER_API leader_result leader_wait(leader_t *l, int64_t timeout_ms) {
     if (!leader_mine_(l)) return LEADER_E_STATE;
-    if (l->busy) return LEADER_E_REENTRANT;
-    int64_t start = leader_now_(l);
-    for (;;) {
-        leader_tick(l);
-        if (leader_is_leader(l)) return LEADER_OK;
-        if (leader_is_stopped(l) || l->stopping || l->cfg.observe_only) return LEADER_E_STATE;
-        int64_t left = timeout_ms < 0 ? LEADER_WAIT_MAX_MS : timeout_ms - (leader_now_(l) - start);
-        if (left <= 0) return LEADER_E_TIMEOUT;
-        if (leader_doze_(l, left)) return LEADER_PENDING;
-    }
+    return leader_reentered_(l) ? LEADER_E_REENTRANT : leader_run_(l, timeout_ms, false);
 }
 
 LEADER_API leader_result leader_close(leader_t *l, int64_t timeout_ms) {
-    leader_result result = LEADER_OK;
     if (!leader_mine_(l)) return LEADER_OK;     /* zeroed, closed, or the parent's: nothing of ours               */
-    if (l->busy) {
-        leader_set_error_(l, LEADER_E_REENTRANT, "leader_close was called from inside a callback: ignored");
-        return LEADER_E_REENTRANT;
-    }
+    if (leader_reentered_(l)) return LEADER_E_REENTRANT;
     leader_stop(l);
-    int64_t start = leader_now_(l);
-    for (;;) {
-        leader_tick(l);
-        if (leader_is_stopped(l)) break;
-        int64_t left = timeout_ms < 0 ? LEADER_WAIT_MAX_MS : timeout_ms - (leader_now_(l) - start);
-        if (left <= 0) { result = LEADER_E_TIMEOUT; break; }
-        leader_doze_(l, left);
-    }
+    leader_result result = leader_run_(l, timeout_ms, true);
     if (!leader_mine_(l)) return LEADER_OK;
     l->busy = true;
     leader_cancel_(l);
@@ -1621,7 +1621,6 @@ static bool leader_check_backend_(leader_t *l, const leader_backend *b, bool obs
 
 /* Fills the defaults in and checks that the times fit each other: every message names the fields and their values. */
 static bool leader_check_times_(leader_config *c, char *why, size_t cap) {
-    const int64_t limit = INT64_C(1000) * 86400 * 3650;
     static const struct { const char *name; size_t at; } times[] = {
         {"lease_ms", offsetof(leader_config, lease_ms)}, {"renew_deadline_ms", offsetof(leader_config, renew_deadline_ms)},
         {"renew_ms", offsetof(leader_config, renew_ms)}, {"renew_retry_ms", offsetof(leader_config, renew_retry_ms)},
@@ -1631,7 +1630,7 @@ static bool leader_check_times_(leader_config *c, char *why, size_t cap) {
         int64_t value;
         memcpy(&value, (const char *)c + times[i].at, sizeof value);
         if (value < 0) LEADER_REFUSE_("%s (%lld) is negative", times[i].name, LEADER_LL_(value));
-        if (value > limit) LEADER_REFUSE_("%s (%lld) is more than ten years", times[i].name, LEADER_LL_(value));
+        if (value > LEADER_TIME_MAX_MS_) LEADER_REFUSE_("%s (%lld) is more than ten years", times[i].name, LEADER_LL_(value));
     }
     if (c->renew_retries < -1 || c->renew_retries > 1000) LEADER_REFUSE_("renew_retries (%d) is not within -1..1000", c->renew_retries);
     if (!c->lease_ms)           c->lease_ms = 15000;
@@ -1866,7 +1865,7 @@ static bool leader_file_duration_(const char *text, uint64_t *ms) {
     if (!leader_json_u64_(number, ms)) return false;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (strcmp(text + number.len, units[i].name) != 0) continue;
-        bool good = *ms > 0 && *ms <= UINT64_C(1000) * 86400 * 3650 / units[i].ms;
+        bool good = *ms > 0 && *ms <= (uint64_t)LEADER_TIME_MAX_MS_ / units[i].ms;
         *ms *= units[i].ms;
         return good;
     }
@@ -1922,6 +1921,7 @@ static bool leader_file_parse_(const char *text, size_t len, leader_lease_ *r, c
         else if (kind != 't') memcpy(to, &n, sizeof n);
     }
     if (r->token == 0) LEADER_REFUSE_("token is 0");
+    if (r->hold_off_ms > (uint64_t)LEADER_TIME_MAX_MS_) LEADER_REFUSE_("holdOffMs is more than ten years");
     return true;
 }
 
@@ -1992,12 +1992,13 @@ static bool leader_file_in_doubt_(const leader_file *f, const leader_request *q)
     return f->host.now_ms(f->host.core) <= f->forgot_ms + leader_file_full_lease_(f, q);
 }
 
-/* How long nobody may take the record yet; 0: it may be taken. On the writer's own clock where this process shares it
-   (same boot, same time namespace), otherwise, and for what cannot be read (NULL), on our clock since we first saw it. */
-static int64_t leader_file_rest_(const leader_file *f, const leader_lease_ *r, int64_t lease_ms) {
+/* How long nobody may take the record yet; 0: it may be taken. On the writer's own clock where this process shares it (same
+   boot, same time namespace), otherwise on our clock since we first saw it. A record that cannot be read: NULL, a full lease. */
+static int64_t leader_file_rest_(const leader_file *f, const leader_lease_ *r, int64_t full_ms) {
     int64_t now = f->host.now_ms(f->host.core), from = f->seen_since_ms;
+    if (r) full_ms = (int64_t)(r->lease_ms > r->hold_off_ms ? r->lease_ms : r->hold_off_ms);
     if (r && leader_file_same_boot_(f, r) && r->time_namespace && r->time_namespace == f->time_namespace && (int64_t)r->stamp_ms <= now) from = (int64_t)r->stamp_ms;
-    return leader_max_(0, from + lease_ms + 1 - now);
+    return leader_max_(0, from + full_ms + 1 - now);
 }
 
 static void leader_file_name_(char name[LEADER_FILE_NAME_MAX_], const char *kind, uint64_t nonce) {
@@ -2112,7 +2113,7 @@ static void leader_file_text_(const leader_file *f, const leader_request *q, con
     int64_t present = f->host.now_ms(f->host.core);
     bool doubt = leader_file_in_doubt_(f, q);
     int64_t hold_off = doubt ? leader_file_full_lease_(f, q) : f->hold_until_ms > present ? f->hold_until_ms - present : 0;
-    int64_t stamp = doubt ? present : q->now_ms;
+    int64_t stamp = hold_off ? present : q->now_ms;
     leader_json_quote_(name, sizeof name, holder);
     leader_time_text_(now, leader_wall_us_());
     snprintf(text, cap,
@@ -2325,7 +2326,7 @@ static int64_t leader_file_rest_below_(leader_file *f, int dir, const leader_lea
         leader_result result = leader_file_read_number_(f, dir, listing->numbers[i], &r, &fd);
         leader_file_shut_(&fd);
         if (result == LEADER_LOST || (result == LEADER_OK && (!r.holder[0] || r.nonce == top->nonce || leader_file_dead_(f, dir, &r)))) continue;
-        int64_t rest = result == LEADER_OK ? leader_file_rest_(f, &r, (int64_t)r.lease_ms) : leader_file_rest_(f, NULL, leader_file_full_lease_(f, q));
+        int64_t rest = result == LEADER_OK ? leader_file_rest_(f, &r, 0) : leader_file_rest_(f, NULL, leader_file_full_lease_(f, q));
         longest = leader_max_(longest, rest);
     }
     return longest;
@@ -2344,7 +2345,7 @@ static leader_result leader_file_try_(leader_file *f, int *dir, const leader_req
 
     bool corrupt = result == LEADER_E_CORRUPT, same_name = !corrupt && strcmp(r.holder, q->identity) == 0;
     bool own = !corrupt && r.nonce == q->nonce && r.seq <= q->seq;
-    int64_t rest = corrupt ? leader_file_rest_(f, NULL, leader_file_full_lease_(f, q)) : r.holder[0] ? leader_file_rest_(f, &r, (int64_t)r.lease_ms) : 0;
+    int64_t rest = corrupt ? leader_file_rest_(f, NULL, leader_file_full_lease_(f, q)) : r.holder[0] ? leader_file_rest_(f, &r, 0) : 0;
     bool sooner = !corrupt && (own || (same_name && q->reclaim) || leader_file_dead_(f, *dir, &r));
     int64_t below = listing.count > 1 ? leader_file_rest_below_(f, *dir, &r, &listing, q) : 0;
     if ((rest == 0 || sooner) && below == 0) {
@@ -2384,7 +2385,7 @@ static leader_result leader_file_observe_(void *self, const leader_request *q, l
     if (result == LEADER_OK || result == LEADER_LOST) {
         bool held = result == LEADER_OK && r.holder[0];
         leader_file_sight_(f, &r, result);
-        int64_t rest = held ? leader_file_rest_(f, &r, (int64_t)r.lease_ms) : 0;
+        int64_t rest = held ? leader_file_rest_(f, &r, 0) : 0;
         if (held && leader_file_dead_(f, dir, &r)) rest = 0;
         if (result == LEADER_OK) leader_file_tell_(&r, rest, seen);
         result = rest > 0 ? LEADER_HELD : LEADER_OK;
@@ -2413,8 +2414,8 @@ static leader_result leader_file_replace_(leader_file *f, const leader_request *
         memset(&r, 0, sizeof r);
         leader_result present = leader_file_present_(f, dir, &r, &listing);
         if (present == LEADER_OK && r.nonce == f->nonce && r.token == f->my_token && r.holder[0] && r.number > f->my_number) { f->my_number = r.number; continue; }
-        leader_file_sight_(f, &r, present);
-        if (present == LEADER_OK) leader_file_tell_(&r, r.holder[0] ? leader_file_rest_(f, &r, (int64_t)r.lease_ms) : 0, seen);
+        if (present == LEADER_OK || present == LEADER_LOST) leader_file_sight_(f, &r, present);
+        if (present == LEADER_OK) leader_file_tell_(&r, r.holder[0] ? leader_file_rest_(f, &r, 0) : 0, seen);
         f->my_number = 0;
         break;
     }
