@@ -338,59 +338,57 @@ typedef struct leader_counts_ {     /* word for word the beginning of leader_sta
     int64_t  latency_ms_last, latency_ms_max, margin_ms_min, tick_late_ms_max, success_ms;
 } leader_counts_;
 
-struct leader_t {
+struct leader_t {                   /* what is used most comes first: nearer fields make for shorter code         */
     const char    *error;           /* first in every version: leader_error works even where the sizes disagree   */
     uint32_t       life;            /* equals leader_life_ while open in this process                             */
     uint32_t       stop_asked;      /* set from anywhere, obeyed by the tick                                      */
-    int64_t        resign_asked;    /* pause + 1                                                                  */
     int64_t        until_ms;        /* the one word that leader_is_leader reads                                   */
     int64_t        due_ms;
-    uint64_t       version;         /* of what is shown: shown[version & 1]                                       */
-    uint64_t       shown[2][LEADER_SHOWN_WORDS_];
+    leader_state   state;           /* from here on, shown and counts excepted: the loop's thread only            */
+    int32_t        op;              /* the request under way: LEADER_OP_..._                                      */
+    int64_t        now_ms;          /* the clock as this step read it                                             */
+    int64_t        sent_ms;         /* the clock before the request was sent: validity runs from here             */
+    int64_t        next_ms;         /* the next request is due                                                    */
+    int64_t        lease_until_ms;  /* the record is ours while the clock is below: sent_ms + renew_deadline_ms   */
+    int64_t        hold_until_ms;   /* rule 6: no term starts before                                              */
+    uint64_t       token;           /* of the record that we hold                                                 */
+    uint64_t       highest_token;
+    int32_t        retries, failing;
+    bool           busy, stopping, holding, maybe_ours, undrained, noticed, answered, unsaid, error_now, error_said;
+    leader_config  cfg;
+    int64_t        timeout_ms, again_at_ms;
+    int64_t        confirmed_ms;    /* when the store last said who leads                                         */
+    int64_t        polled_ms;
+    int64_t        pause_ms, pause_until_ms, drain_until_ms;
+    int64_t        window_ms;       /* early attempts are counted from here                                       */
+    int32_t        early, pid, fd_count;
+    uint64_t       nonce, random, seq;
+    int64_t        resign_asked;    /* pause + 1; set from anywhere, obeyed by the tick                           */
     leader_counts_ counts;
-
-    leader_config  cfg;             /* from here on: the loop's thread only                                       */
     leader_host    host;
     char           identity[LEADER_IDENTITY_MAX + 1];
     leader_fd      fds[LEADER_FDS_MAX];
-    int32_t        fd_count, pid;
-    uint64_t       nonce, random, highest_token, seq;
-    leader_state   state;
-    int32_t        op;              /* the request under way: LEADER_OP_..._                                      */
-    int64_t        now_ms;          /* the clock as this step read it                                             */
-    int64_t        confirmed_ms;    /* when the store last said who leads                                         */
-    int64_t        sent_ms;         /* the clock before the request was sent: validity runs from here             */
-    int64_t        timeout_ms, again_at_ms;
-    int64_t        next_ms;         /* the next request is due                                                    */
-    int64_t        window_ms;       /* early attempts are counted from here                                       */
-    int64_t        polled_ms;
-    uint64_t       token;           /* of the record that we hold                                                 */
-    int64_t        lease_until_ms;  /* it is ours while the clock is below: sent_ms + renew_deadline_ms           */
-    int64_t        hold_until_ms;   /* rule 6: no term starts before                                              */
-    int64_t        pause_ms, pause_until_ms, drain_until_ms;
-    int32_t        retries, failing, early;
-    bool           busy, stopping, holding, maybe_ours, undrained, noticed, answered, unsaid, error_now, error_said;
+    uint64_t       version;         /* of what is shown: shown[version & 1]                                       */
+    uint64_t       shown[2][LEADER_SHOWN_WORDS_];
 };
 
 struct leader_file {
     int      mode;                  /* of the files made; set it between leader_file_backend and leader_init. 0600 */
     int      notify_fd, lock_fd;
     int      base_fd;               /* the record on which the next write is based: while open, its inode is unique */
-    char     path[LEADER_PATH_MAX + 1];
-    char     dir[LEADER_PATH_MAX + 3];
     const char *wrong;              /* found by the maker, told by open                                           */
     leader_host host;
-    char     boot_id[40];
-    uint64_t time_namespace;
-    uint64_t lock_device, lock_inode, watch_inode, nonce;
+    uint64_t nonce;
     uint64_t my_number, my_token, my_seq;   /* the record that we wrote last, while it is ours                    */
-    int64_t  forgot_ms;             /* when the store was found to have forgotten a holder                        */
-    int64_t  hold_until_ms;         /* until then our record says that its term has not begun                     */
-    char     acquired[28];
     uint64_t seen_number, seen_form, holder_nonce;
     int64_t  seen_since_ms, longest_ms;
+    int64_t  forgot_ms;             /* when the store was found to have forgotten a holder                        */
+    int64_t  hold_until_ms;         /* until then our record says that its term has not begun                     */
+    uint64_t lock_device, lock_inode, watch_inode, time_namespace;
     int      lock_closed;           /* the holder's lock file was closed: ask again soon, that many times         */
     bool     ready, saw_holder, said_copy;
+    char     boot_id[40], acquired[28];
+    char     path[LEADER_PATH_MAX + 1], dir[LEADER_PATH_MAX + 3];
 };
 
 static inline leader_result leader_init(leader_t *l, const leader_config *cfg) {
@@ -2488,7 +2486,7 @@ static const char *leader_file_open_(void *self, const leader_host *host) {
         memcpy(f->path, cwd, n);
         f->path[n] = '/';
     }
-    memset((char *)f + offsetof(leader_file, boot_id), 0, sizeof *f - offsetof(leader_file, boot_id));    /* nothing of an earlier election */
+    memset((char *)f + offsetof(leader_file, nonce), 0, offsetof(leader_file, path) - offsetof(leader_file, nonce));   /* nothing of an earlier election */
     memcpy(f->dir, f->path, strlen(f->path));
     memcpy(f->dir + strlen(f->path), ".d", 3);
     f->host = *host;
