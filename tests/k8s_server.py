@@ -176,6 +176,7 @@ class Watch:
         self.frozen = False                     # half-open: nothing is sent any more, not even the end
         self.as_table = k8s_discovery.wants_table(request.headers.get("accept", ""))
         self.first_row = True
+        self.listener = None
         self.budget = None                      # "cut": bytes of the stream that may still go out
         self.matches = server.selector(request)
 
@@ -257,11 +258,12 @@ class Watch:
                     next_bookmark += self.server.settings["bookmark_s"]
                     if bookmarks:
                         self.bookmark()
-            return await self.connection.send(b"0\r\n\r\n")
         finally:
-            client_left.cancel()
             item.cancel()
-            self.server.store.listeners.discard(getattr(self, "listener", None))
+            client_left.cancel()                # before the last chunk goes out: the client's next request must find the reader free
+            await asyncio.wait({client_left})
+            self.server.store.listeners.discard(self.listener)
+        return await self.connection.send(b"0\r\n\r\n")
 
 
 # ---- faults ----------------------------------------------------------------------------------------------------------------------
