@@ -10,6 +10,7 @@ k8s_lease.py; how to inject faults and read the counts stands in K8S-SERVER.md b
 import argparse
 import asyncio
 import collections
+import errno
 import json
 import os
 import re
@@ -65,7 +66,7 @@ class Request:
         self.path = urllib.parse.unquote(path)
         self.query = {k: v[0] for k, v in urllib.parse.parse_qs(query, keep_blank_values=True).items()}
         self.client = headers.get("user-agent", "")
-        self.user, self.fault = None, None
+        self.user, self.selectors, self.selected_name = None, {}, None
         found = PATHS.fullmatch(self.path)
         self.namespace, self.name = (found["namespace"], found["name"]) if found else (None, None)
         self.is_lease = bool(found)
@@ -73,15 +74,23 @@ class Request:
 
     def find_verb(self):
         if self.method == "GET" and not self.name:
-            self.selectors = dict(part.split("=", 1) for part in re.split(",", self.query.get("fieldSelector", "").replace("==", "=")) if "=" in part)
+            self.selectors = dict(part.split("=", 1) for part in self.query.get("fieldSelector", "").replace("==", "=").split(",") if "=" in part)
             self.selected_name = self.selectors.get("metadata.name")
             return "watch" if self.query.get("watch", "false") not in ("false", "0") else "list"
         return {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete" if self.name else "deletecollection"}.get(self.method, self.method.lower())
 
     @property
     def any_name(self):
-        """The name in the path or in the field selector: authorization and fault rules see both alike."""
-        return self.name or getattr(self, "selected_name", None)
+        """The name in the path or in the field selector: authorization sees both alike."""
+        return self.name or self.selected_name
+
+    @property
+    def object_name(self):
+        """As any_name, and for a create the name in the body: what fault rules and the log go by"""
+        if self.any_name or self.method != "POST":
+            return self.any_name
+        found = re.search(rb'"name"\s*:\s*"([^"]*)"', self.body)
+        return found[1].decode("utf-8", "replace") if found else None
 
     @property
     def manager(self):
@@ -122,7 +131,7 @@ async def read_request(reader, writer):
 async def read_body(reader, headers):
     if headers.get("transfer-encoding", "").lower() == "chunked":
         body = b""
-        while size := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
+        while size := chunk_size(await reader.readuntil(b"\r\n")):
             body += (await reader.readexactly(size + 2))[:-2]
             if len(body) > BODY_MAX:
                 raise Refusal(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
@@ -134,6 +143,13 @@ async def read_body(reader, headers):
     if int(size) > BODY_MAX:
         raise Refusal(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
     return await reader.readexactly(int(size))
+
+
+def chunk_size(line):
+    digits = line.split(b";")[0].strip()
+    if not re.fullmatch(rb"[0-9a-fA-F]{1,8}", digits):
+        raise Refusal(400, "BadRequest", "malformed chunk")
+    return int(digits, 16)
 
 
 class Connection:
@@ -218,6 +234,9 @@ class Watch:
         self.listener = lambda event: event.version > skip and self.on_event(event)
         store.listeners.add(self.listener)
 
+    def close(self):
+        self.server.store.listeners.discard(self.listener)
+
     async def send(self, data):
         """One chunk. False: the stream is over."""
         if self.budget is not None and len(data) >= self.budget:
@@ -262,7 +281,7 @@ class Watch:
             item.cancel()
             client_left.cancel()                # before the last chunk goes out: the client's next request must find the reader free
             await asyncio.wait({client_left})
-            self.server.store.listeners.discard(self.listener)
+            self.close()
         return await self.connection.send(b"0\r\n\r\n")
 
 
@@ -290,7 +309,7 @@ class Fault:
 
     def applies(self, request):
         """Counts the rule down: ask once per request."""
-        asked = {"verb": request.verb, "user": request.user, "client": request.client, "name": request.any_name, "namespace": request.namespace}
+        asked = {"verb": request.verb, "user": request.user, "client": request.client, "name": request.object_name, "namespace": request.namespace}
         if any(asked[key] != value for key, value in self.rule.get("match", {}).items()):
             return False
         if self.rule["do"] in self.WATCH_ONLY and request.verb != "watch":
@@ -326,7 +345,7 @@ async def fault_hang(server, connection, request, rule):
 
 
 async def fault_withhold(server, connection, request, rule):
-    server.execute(request, connection)
+    server.execute_once(request, connection)
     await connection.gone()
     return False
 
@@ -348,7 +367,7 @@ async def fault_cut(server, connection, request, rule):
 
 async def fault_status(server, connection, request, rule):
     if rule.get("execute"):
-        server.execute(request, connection)
+        server.execute_once(request, connection)
     code = rule["code"]
     details = lease_details(request.any_name)
     if "retry_after" in rule and str(rule["retry_after"]).isdigit():
@@ -362,9 +381,7 @@ async def fault_status(server, connection, request, rule):
 
 
 async def fault_body(server, connection, request, rule):
-    answer = server.execute(request, connection)
-    if isinstance(answer, Watch):
-        answer = Reply(200, b"", server.headers(request.user))
+    answer = server.execute_once(request, connection)
     answer.body = rule.get("body", '<html>\x00{"kind":"Lease",,, \\u12 not JSON').encode()
     if rule["do"] == "garbage":
         answer.code = 200
@@ -372,9 +389,7 @@ async def fault_body(server, connection, request, rule):
 
 
 async def fault_huge(server, connection, request, rule):
-    answer = server.execute(request, connection)
-    if isinstance(answer, Watch):
-        answer = Reply(200, b"", server.headers(request.user))
+    answer = server.execute_once(request, connection)
     if not rule.get("endless"):
         answer.body = b" " * rule.get("bytes", 2 << 20) + answer.body
         return await server.answer(connection, request, answer)
@@ -393,16 +408,14 @@ async def fault_redirect(server, connection, request, rule):
 
 async def fault_end(server, connection, request, rule):
     if rule.get("execute"):
-        server.execute(request, connection)
+        server.execute_once(request, connection)
     if rule["do"] == "reset":
         connection.reset()
     return False
 
 
 async def fault_trickle(server, connection, request, rule):
-    answer = server.execute(request, connection)
-    if isinstance(answer, Watch):
-        return await server.answer(connection, request, answer)
+    answer = server.execute_once(request, connection)
     server.note(request, answer.code)
     data, size = answer.bytes(), rule.get("bytes", 1)
     for at in range(0, len(data), size):
@@ -491,7 +504,7 @@ class Server:
         self.begin(connection, request)
         fault = next((fault for fault in self.faults if fault.applies(request)), None)
         if fault:
-            request.fault = request.entry["fault"] = fault.rule["do"]
+            request.entry["fault"] = fault.rule["do"]
             return await FAULTS[fault.rule["do"]](self, connection, request, fault.rule)
         return await self.answer(connection, request, self.execute(request, connection))
 
@@ -513,7 +526,7 @@ class Server:
     def begin(self, connection, request):
         self.request_number += 1
         request.entry = {"n": self.request_number, "at": round(time.monotonic(), 6), "verb": request.verb, "user": request.user, "client": request.client,
-                         "namespace": request.namespace, "name": request.any_name, "path": request.path, "code": 0, "connection": connection.number, "fault": None}
+                         "namespace": request.namespace, "name": request.object_name, "path": request.path, "code": 0, "connection": connection.number, "fault": None}
         self.log.append(request.entry)
         self.counts[request.user, request.client, request.verb, 0] += 1
 
@@ -568,8 +581,16 @@ class Server:
             code, obj = refusal.code, refusal.status()
         if isinstance(obj, bytes):
             return Reply(code, obj, self.headers(request.user, "text/plain; charset=utf-8"))
-        pretty = self.settings["pretty"] or request.query.get("pretty") in ("1", "true") or re.match("curl|[Ww]get|Mozilla/5.0", request.client)
+        pretty = self.settings["pretty"] or request.query.get("pretty") in ("1", "true") or request.client.startswith(("curl", "Wget", "Mozilla/5.0"))
         return Reply(code, to_json(obj, bool(pretty)), self.headers(request.user, forbidden=code == 403))
+
+    def execute_once(self, request, connection):
+        """As execute, for faults that know only whole answers: a watch is one without events."""
+        answer = self.execute(request, connection)
+        if not isinstance(answer, Watch):
+            return answer
+        answer.close()
+        return Reply(200, b"", self.headers(request.user))
 
     def execute_lease(self, request, connection):
         self.authorize(request)
@@ -587,7 +608,7 @@ class Server:
 
     def selector(self, request):
         """-> function of a Lease: does the request select it?"""
-        fields = getattr(request, "selectors", {})
+        fields = request.selectors
         for field in fields:
             if field not in ("metadata.name", "metadata.namespace"):
                 raise bad_request(f'Unable to find "{GROUP}/v1, Resource=leases" that match label selector "", field selector "{request.query["fieldSelector"]}": field label not supported: {field}')
@@ -776,6 +797,8 @@ class Control:
     def put_leases(self, rest, body):
         """As it is, unvalidated: what a client must expect of a store that it shares with others"""
         namespace, name = rest
+        if not isinstance(body.get("spec", {}), dict) or not isinstance(body.get("metadata", {}), dict):
+            raise bad_request("metadata, spec: objects (send anything else with the fault \"body\")")
         live = self.server.store.leases.get((namespace, name))
         meta = {"uid": live["metadata"]["uid"] if live else str(uuid.uuid4()), "creationTimestamp": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
                 **body.get("metadata", {}), "name": name, "namespace": namespace}
@@ -829,15 +852,19 @@ class Listener:
 
     def __init__(self, server, context):
         self.server, self.context, self.mode, self.port = server, context, None, 0
-        self.running, self.silent = [], []
+        self.running, self.silent, self.ipv6 = [], [], False
 
     def bind(self, port):
-        sockets = [bound_socket(socket.AF_INET, "127.0.0.1", port)]
-        try:
-            sockets.append(bound_socket(socket.AF_INET6, "::1", sockets[0].getsockname()[1]))
-        except OSError:
-            pass                                # no IPv6 on this machine
-        return sockets
+        while True:
+            sockets = [bound_socket(socket.AF_INET, "127.0.0.1", port)]
+            try:
+                sockets.append(bound_socket(socket.AF_INET6, "::1", sockets[0].getsockname()[1]))
+                self.ipv6 = True
+            except OSError as error:            # anything but a port that is taken: no IPv6 on this machine
+                if error.errno == errno.EADDRINUSE and port == 0:
+                    sockets[0].close()
+                    continue
+            return sockets
 
     async def set_mode(self, mode, port=None):
         if mode not in ("open", "refuse", "blackhole"):
@@ -918,9 +945,10 @@ def tls_context(directory, tls_max):
 
 # ---- start and end -----------------------------------------------------------------------------------------------------------------------
 
-def ready_text(directory, port, control_port):
+def ready_text(directory, listener, control_port):
     at = lambda name: os.path.join(directory, name)
-    return json.dumps({"pid": os.getpid(), "url": f"https://127.0.0.1:{port}", "port": port, "control": f"http://127.0.0.1:{control_port}", "control_port": control_port,
+    port = listener.port
+    return json.dumps({"pid": os.getpid(), "url": f"https://127.0.0.1:{port}", "url6": f"https://[::1]:{port}" if listener.ipv6 else None, "port": port, "control": f"http://127.0.0.1:{control_port}", "control_port": control_port,
                        "ca": at("ca.crt"), "other_ca": at("other-ca.crt"), "client_cert": at("client.crt"), "client_key": at("client.key"),
                        "service_account": at("serviceaccount"), "kubeconfig": at("kubeconfig"), "namespace": "default",
                        "tokens": {"elector": "elector-token", "watcher": "watcher-token", "admin": "admintoken", "nobody": "noaccess-token"}})
@@ -973,7 +1001,7 @@ async def run(options, parent):
     listener = Listener(server, tls_context(options.dir, options.tls_max))
     await listener.set_mode("open", options.port)
     control = await asyncio.start_server(Control(server, listener).on_connection, "127.0.0.1", options.control_port, limit=HEADERS_MAX)
-    ready = ready_text(options.dir, listener.port, control.sockets[0].getsockname()[1])
+    ready = ready_text(options.dir, listener, control.sockets[0].getsockname()[1])
     write_files(options.dir, ready)
     print(ready, flush=True)
     await wait_for_end(parent)
