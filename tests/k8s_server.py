@@ -27,6 +27,7 @@ import tempfile
 import time
 import urllib.parse
 import uuid
+import warnings
 
 import k8s_discovery
 from k8s_lease import (API_VERSION, GROUP, Refusal, Store, bad_request, decode_lease, decode_tree, in_order, lease_details, to_json, utc_now)
@@ -938,6 +939,7 @@ def tls_context(directory, tls_max):
     context.verify_mode = ssl.CERT_OPTIONAL     # a client certificate names the user, where there is one
     context.set_alpn_protocols(["http/1.1"])
     if tls_max == "1.1":                        # so old that a client must refuse it
+        warnings.simplefilter("ignore", DeprecationWarning)
         context.set_ciphers("ALL:@SECLEVEL=0")
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
     return context
@@ -968,14 +970,18 @@ def write_files(directory, ready):
         os.replace(path + ".new", path)
 
 
-async def wait_for_end(parent):
-    """SIGTERM, SIGINT, end of a piped standard input, or the parent's death"""
+def watch_for_end():
+    """-> Event: SIGTERM, SIGINT, or the end of a piped standard input"""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
     mode = os.fstat(0).st_mode if is_open(0) else 0
     if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
         loop.add_reader(0, lambda: os.read(0, 4096) or over.set())
+    return over
+
+
+async def wait_for_end(over, parent):
     while not over.is_set() and os.getppid() == parent:
         try:
             await asyncio.wait_for(over.wait(), 0.25)
@@ -992,6 +998,7 @@ def is_open(fd):
 
 
 async def run(options, parent):
+    over = watch_for_end()
     os.makedirs(os.path.join(options.dir, "serviceaccount"), exist_ok=True)
     make_certificates(options.dir, options.cert_names, options.expired)
     shutil.copy(os.path.join(options.dir, "ca.crt"), os.path.join(options.dir, "serviceaccount", "ca.crt"))
@@ -1004,7 +1011,7 @@ async def run(options, parent):
     ready = ready_text(options.dir, listener, control.sockets[0].getsockname()[1])
     write_files(options.dir, ready)
     print(ready, flush=True)
-    await wait_for_end(parent)
+    await wait_for_end(over, parent)
 
 
 def main():
