@@ -64,6 +64,10 @@ def invalid(kind, name, causes):
     return Refusal(422, "Invalid", f"{kind}.{GROUP} {go_quote(name)} is invalid: {listed}", details)
 
 
+def failed_precondition(what, wanted, stored):
+    return f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {stored}"
+
+
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -393,9 +397,8 @@ def validate(lease):
     if sum(len(k.encode()) + len(v.encode("utf-8", "replace")) for k, v in annotations.items()) > ANNOTATIONS_MAX:
         causes.append(("metadata.annotations", f"Too long: must have at most {ANNOTATIONS_MAX} bytes", "FieldValueTooLong"))
     for i, owner in enumerate(meta.get("ownerReferences", [])):
-        causes += [invalid_value(f"metadata.ownerReferences[{i}].{part}" if part != "apiVersion" else f"metadata.ownerReferences[{i}].version", "", why)
-                   for part, why in (("apiVersion", "version must not be empty"), ("kind", "kind must not be empty"),
-                                     ("name", "name must not be empty"), ("uid", "uid must not be empty")) if not owner.get(part)]
+        causes += [invalid_value(f"metadata.ownerReferences[{i}].{word}", "", f"{word} must not be empty")
+                   for part, word in (("apiVersion", "version"), ("kind", "kind"), ("name", "name"), ("uid", "uid")) if not owner.get(part)]
     for finalizer in meta.get("finalizers", []):
         causes += [invalid_value("metadata.finalizers", finalizer, fault) for fault in key_faults(finalizer)]
     if spec.get("leaseDurationSeconds", 1) <= 0:
@@ -473,6 +476,10 @@ def track_owners(live, lease, manager, now):
 
 # ---- the store ------------------------------------------------------------------------------------------------------------------------
 
+SERVERS_OWN = ("namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+               "selfLink")                      # what a client says about these in an update is ignored
+
+
 class Event:
     def __init__(self, version, kind, lease, before):
         self.version, self.kind, self.lease, self.before = version, kind, lease, before
@@ -523,7 +530,8 @@ class Store:
     def commit(self, kind, lease, before):
         self.version += 1
         meta = in_order({**lease["metadata"], "resourceVersion": str(self.version)})
-        lease = {"kind": "Lease", "apiVersion": API_VERSION, "metadata": meta, **{k: v for k, v in lease.items() if k not in ("kind", "apiVersion", "metadata")}}
+        lease = {"kind": "Lease", "apiVersion": API_VERSION, "metadata": None, **lease}
+        lease["metadata"] = meta
         key = meta["namespace"], meta["name"]
         if kind == "DELETED":
             del self.leases[key]
@@ -571,8 +579,8 @@ class Store:
         live = self.leases.get((namespace, name))
         uid = meta.get("uid")
         if uid and uid != (live["metadata"]["uid"] if live else ""):
-            raise conflict(name, f"StorageError: invalid object, Code: 4, Key: /registry/leases/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: "
-                                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid'] if live else ''}")
+            raise conflict(name, f"StorageError: invalid object, Code: 4, Key: /registry/leases/{namespace}/{name}, ResourceVersion: 0, "
+                                 f"AdditionalErrorMsg: {failed_precondition('UID', uid, live['metadata']['uid'] if live else '')}")
         version = meta.get("resourceVersion", "")
         if not re.fullmatch(r"\d*", version):
             raise Refusal(500, None, f"strconv.ParseUint: parsing {go_quote(version)}: invalid syntax")
@@ -580,7 +588,8 @@ class Store:
             meta.pop("resourceVersion", None)   # a PUT without a uid re-creates, whatever version it names
             return self.create(namespace, lease, manager, dry_run), True
         if int(version or 0) == 0:
-            raise invalid("leases", name, [("metadata.resourceVersion", "Invalid value: 0x0: must be specified for an update", "FieldValueInvalid")])
+            unset = ("metadata.resourceVersion", "Invalid value: 0x0: must be specified for an update", "FieldValueInvalid")
+            raise invalid("leases", name, [unset])
         if version != live["metadata"]["resourceVersion"]:
             raise conflict(name, MODIFIED)
         return self.replace(live, lease, manager, dry_run), False
@@ -595,9 +604,9 @@ class Store:
 
     def replace(self, live, lease, manager, dry_run):
         meta, old = lease["metadata"], live["metadata"]
-        for field in ("namespace", "uid", "creationTimestamp", "generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"):
+        for field in SERVERS_OWN:
             meta.pop(field, None)
-            if field in old:                    # these are the server's own: what the client says about them is ignored
+            if field in old:
                 meta[field] = old[field]
         validate(lease)
         track_owners(live, lease, manager, utc_now())
@@ -617,7 +626,7 @@ class Store:
         tree = merge_patch(to_numbers(live), patch)
         lease = decode(tree)
         if not dry_run and lease["metadata"].get("uid") != live["metadata"]["uid"]:
-            raise conflict(name, f"Precondition failed: UID in precondition: {lease['metadata'].get('uid')}, UID in object meta: {live['metadata']['uid']}")
+            raise conflict(name, failed_precondition("UID", lease["metadata"].get("uid"), live["metadata"]["uid"]))
         lease["metadata"].setdefault("resourceVersion", live["metadata"]["resourceVersion"])
         return self.update(namespace, name, lease, manager, dry_run)[0]
 
@@ -626,7 +635,7 @@ class Store:
         wanted = options.get("preconditions") or {}
         for field, text in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
             if wanted.get(field) and wanted[field] != live["metadata"][field]:
-                raise conflict(name, f"Precondition failed: {text} in precondition: {wanted[field]}, {text} in object meta: {live['metadata'][field]}")
+                raise conflict(name, failed_precondition(text, wanted[field], live["metadata"][field]))
         if options.get("dryRun"):
             return live
         if live["metadata"].get("finalizers"):

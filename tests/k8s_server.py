@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import collections
 import errno
+import http.client
 import json
 import os
 import re
@@ -30,22 +31,25 @@ import uuid
 import warnings
 
 import k8s_discovery
-from k8s_lease import (API_VERSION, GROUP, Refusal, Store, bad_request, decode_lease, decode_tree, in_order, lease_details, to_json, utc_now)
+from k8s_lease import (API_VERSION, GROUP, MODIFIED, Refusal, Store, bad_request, decode_lease, decode_tree, in_order, lease_details,
+                       second_time, to_json, utc_now)
 
 HEADERS_MAX = 64 * 1024
 BODY_MAX = 3 * 1024 * 1024
 LOG_MAX = 10000
 WATCH_DEFAULT_S = 1800
 PATHS = re.compile(rf"/apis/{re.escape(GROUP)}/v1(?:/namespaces/(?P<namespace>[^/]+))?/leases(?:/(?P<name>[^/]+))?")
-PHRASES = {200: "OK", 201: "Created", 302: "Found", 307: "Temporary Redirect", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
-           405: "Method Not Allowed", 406: "Not Acceptable", 409: "Conflict", 410: "Gone", 413: "Request Entity Too Large", 415: "Unsupported Media Type",
-           422: "Unprocessable Entity", 429: "Too Many Requests", 500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout"}
-REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Expired", 422: "Invalid", 429: "TooManyRequests",
-           500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
-MESSAGES = {401: "Unauthorized", 409: "the object has been modified; please apply your changes to the latest version and try again", 410: "too old resource version: 1 (2)",
-            429: "Too many requests, please try again later.", 500: "Internal error occurred: injected", 503: "the server is currently unable to handle the request",
+REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Expired", 422: "Invalid",
+           429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
+MESSAGES = {401: "Unauthorized", 409: MODIFIED, 410: "too old resource version: 1 (2)", 429: "Too many requests, please try again later.",
+            500: "Internal error occurred: injected", 503: "the server is currently unable to handle the request",
             504: "request did not complete within the allowed duration"}
-FLOW_UIDS = {admin: (str(uuid.uuid4()), str(uuid.uuid4())) for admin in (False, True)}   # priority and fairness: one pair for admins, one for the rest
+FLOW_UIDS = {admin: (str(uuid.uuid4()), str(uuid.uuid4())) for admin in (False, True)}   # in headers: one pair for admins, one for the rest
+
+
+def head(code, headers):
+    lines = [f"HTTP/1.1 {code} {http.client.responses.get(code, 'Injected')}"] + [f"{name}: {value}" for name, value in headers]
+    return "\r\n".join(lines + ["", ""]).encode()
 
 
 class Reply:
@@ -54,8 +58,7 @@ class Reply:
 
     def bytes(self, body=None):
         body = self.body if body is None else body
-        lines = [f"HTTP/1.1 {self.code} {PHRASES.get(self.code, 'Injected')}"] + [f"{k}: {v}" for k, v in self.headers] + [f"Content-Length: {len(body)}", "", ""]
-        return "\r\n".join(lines).encode() + body
+        return head(self.code, self.headers + [("Content-Length", len(body))]) + body
 
 
 class Request:
@@ -75,10 +78,12 @@ class Request:
 
     def find_verb(self):
         if self.method == "GET" and not self.name:
-            self.selectors = dict(part.split("=", 1) for part in self.query.get("fieldSelector", "").replace("==", "=").split(",") if "=" in part)
+            parts = self.query.get("fieldSelector", "").replace("==", "=").split(",")
+            self.selectors = dict(part.split("=", 1) for part in parts if "=" in part)
             self.selected_name = self.selectors.get("metadata.name")
             return "watch" if self.query.get("watch", "false") not in ("false", "0") else "list"
-        return {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete" if self.name else "deletecollection"}.get(self.method, self.method.lower())
+        verbs = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete" if self.name else "deletecollection"}
+        return verbs.get(self.method, self.method.lower())
 
     @property
     def any_name(self):
@@ -211,7 +216,8 @@ class Watch:
         self.queue.put_nowait(to_json({"type": kind, "object": obj}))
 
     def bookmark(self):
-        self.put("BOOKMARK", {"kind": "Lease", "apiVersion": API_VERSION, "metadata": {"resourceVersion": str(self.server.store.version), "creationTimestamp": None}, "spec": {}})
+        meta = {"resourceVersion": str(self.server.store.version), "creationTimestamp": None}
+        self.queue.put_nowait(to_json({"type": "BOOKMARK", "object": {"kind": "Lease", "apiVersion": API_VERSION, "metadata": meta, "spec": {}}}))
 
     def error(self, refusal):
         self.put("ERROR", refusal.status())
@@ -289,7 +295,9 @@ class Watch:
 # ---- faults ----------------------------------------------------------------------------------------------------------------------
 
 class Fault:
-    FIELDS = {"do", "match", "skip", "times", "ms", "bytes", "of", "reset", "code", "retry_after", "message", "body", "plain", "execute", "location", "endless"}
+    FIELDS = {"do", "match", "skip", "times", "ms", "bytes", "of", "reset", "code", "retry_after", "message", "body", "plain", "execute",
+              "location", "endless"}
+    NEEDS = {"delay": "ms", "trickle": "ms", "cut": "bytes", "status": "code", "redirect": "location", "body": "body"}
     MATCH = {"verb", "user", "client", "name", "namespace"}
     WATCH_ONLY = {"silent", "watch_error"}
 
@@ -302,15 +310,16 @@ class Fault:
         for field in ("skip", "times", "ms", "bytes", "code"):
             if field in rule and (not isinstance(rule[field], int) or rule[field] < 0):
                 raise bad_request(f"{field}: a whole number, 0 or more")
-        for field, needed_by in (("ms", ("delay", "trickle")), ("bytes", ("cut",)), ("code", ("status",)), ("location", ("redirect",)), ("body", ("body",))):
-            if rule["do"] in needed_by and field not in rule:
-                raise bad_request(f"{field}: {rule['do']} needs it")
+        needed = self.NEEDS.get(rule["do"], "do")
+        if needed not in rule:
+            raise bad_request(f"{needed}: {rule['do']} needs it")
         self.number, self.rule, self.hits = number, rule, 0
         self.skip, self.left = rule.get("skip", 0), rule.get("times", 1) or float("inf")
 
     def applies(self, request):
         """Counts the rule down: ask once per request."""
-        asked = {"verb": request.verb, "user": request.user, "client": request.client, "name": request.object_name, "namespace": request.namespace}
+        asked = {"verb": request.verb, "user": request.user, "client": request.client, "name": request.object_name,
+                 "namespace": request.namespace}
         if any(asked[key] != value for key, value in self.rule.get("match", {}).items()):
             return False
         if self.rule["do"] in self.WATCH_ONLY and request.verb != "watch":
@@ -374,8 +383,11 @@ async def fault_status(server, connection, request, rule):
     if "retry_after" in rule and str(rule["retry_after"]).isdigit():
         details["retryAfterSeconds"] = int(rule["retry_after"])
     message = rule.get("message", MESSAGES.get(code, "injected"))
-    body = rule["body"].encode() if "body" in rule else message.encode() + b"\n" if rule.get("plain") else to_json(Refusal(code, REASONS.get(code), message, details).status())
-    reply = Reply(code, body, server.headers(request.user, "text/plain; charset=utf-8" if rule.get("plain") else "application/json"))
+    if rule.get("plain"):
+        reply = Reply(code, message.encode() + b"\n", server.headers(request.user, "text/plain; charset=utf-8"))
+    else:
+        status = to_json(Refusal(code, REASONS.get(code), message, details).status())
+        reply = Reply(code, rule["body"].encode() if "body" in rule else status, server.headers(request.user))
     if "retry_after" in rule:
         reply.headers.append(("Retry-After", rule["retry_after"]))
     return await server.answer(connection, request, reply)
@@ -446,9 +458,16 @@ def injected(code):
     return Refusal(code, REASONS.get(code), MESSAGES.get(code, "injected"))
 
 
-FAULTS = {"delay": fault_delay, "late": fault_late, "hang": fault_hang, "withhold": fault_withhold, "cut": fault_cut, "status": fault_status, "garbage": fault_body,
-          "body": fault_body, "huge": fault_huge, "redirect": fault_redirect, "reset": fault_end, "close": fault_end, "trickle": fault_trickle,
-          "silent": fault_silent, "watch_error": fault_watch_error}
+FAULTS = {"delay": fault_delay, "late": fault_late, "hang": fault_hang, "withhold": fault_withhold, "cut": fault_cut,
+          "status": fault_status, "garbage": fault_body, "body": fault_body, "huge": fault_huge, "redirect": fault_redirect,
+          "reset": fault_end, "close": fault_end, "trickle": fault_trickle, "silent": fault_silent, "watch_error": fault_watch_error}
+
+
+PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
+
+
+def wrong_media(accepted):
+    return Refusal(415, "UnsupportedMediaType", f"the body of the request was in an unknown format - accepted media types include: {accepted}")
 
 
 # ---- the server --------------------------------------------------------------------------------------------------------------------
@@ -463,7 +482,8 @@ class Server:
     def defaults(self):
         """Everything a test may change through the control port, as at the start"""
         elect = {"get", "create", "update"}
-        self.users = {"admin": ({"*"}, {"*"}), "elector": (elect, {"default"}), "watcher": (elect | {"list", "watch"}, {"default"}), "nobody": (set(), set())}
+        self.users = {"admin": ({"*"}, {"*"}), "elector": (elect, {"default"}), "watcher": (elect | {"list", "watch"}, {"default"}),
+                      "nobody": (set(), set())}
         self.tokens = {"admintoken": "admin", "elector-token": "elector", "watcher-token": "watcher", "noaccess-token": "nobody"}
         self.write_token("elector-token")
         self.settings = {"keep_unknown": False, "pretty": False, "bookmark_s": 60}
@@ -526,8 +546,9 @@ class Server:
 
     def begin(self, connection, request):
         self.request_number += 1
-        request.entry = {"n": self.request_number, "at": round(time.monotonic(), 6), "verb": request.verb, "user": request.user, "client": request.client,
-                         "namespace": request.namespace, "name": request.object_name, "path": request.path, "code": 0, "connection": connection.number, "fault": None}
+        request.entry = {"n": self.request_number, "at": round(time.monotonic(), 6), "verb": request.verb, "user": request.user,
+                         "client": request.client, "namespace": request.namespace, "name": request.object_name, "path": request.path,
+                         "code": 0, "connection": connection.number, "fault": None}
         self.log.append(request.entry)
         self.counts[request.user, request.client, request.verb, 0] += 1
 
@@ -553,8 +574,8 @@ class Server:
         name = request.any_name
         named = f' "{name}"' if name else ""
         scope = f'in the namespace "{request.namespace}"' if request.namespace else "at the cluster scope"
-        raise Refusal(403, "Forbidden", f'leases.{GROUP}{named} is forbidden: User "{request.user}" cannot {request.verb} resource "leases" in API group "{GROUP}" {scope}',
-                      lease_details(name))
+        raise Refusal(403, "Forbidden", f'leases.{GROUP}{named} is forbidden: User "{request.user}" cannot {request.verb} '
+                                        f'resource "leases" in API group "{GROUP}" {scope}', lease_details(name))
 
     # -- executing
 
@@ -566,8 +587,7 @@ class Server:
                 + [("Date", time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime()))])
 
     def chunked_head(self, request):
-        lines = ["HTTP/1.1 200 OK"] + [f"{k}: {v}" for k, v in self.headers(request.user)] + ["Transfer-Encoding: chunked", "", ""]
-        return "\r\n".join(lines).encode()
+        return head(200, self.headers(request.user) + [("Transfer-Encoding", "chunked")])
 
     def execute(self, request, connection):
         """-> Reply or Watch. No await in here or below: each request takes effect at one moment."""
@@ -582,7 +602,8 @@ class Server:
             code, obj = refusal.code, refusal.status()
         if isinstance(obj, bytes):
             return Reply(code, obj, self.headers(request.user, "text/plain; charset=utf-8"))
-        pretty = self.settings["pretty"] or request.query.get("pretty") in ("1", "true") or request.client.startswith(("curl", "Wget", "Mozilla/5.0"))
+        pretty = (self.settings["pretty"] or request.query.get("pretty") in ("1", "true")
+                  or request.client.startswith(("curl", "Wget", "Mozilla/5.0")))
         return Reply(code, to_json(obj, bool(pretty)), self.headers(request.user, forbidden=code == 403))
 
     def execute_once(self, request, connection):
@@ -604,7 +625,7 @@ class Server:
     def decoded(self, request):
         content_type = request.headers.get("content-type", "application/json").split(";")[0].strip()
         if content_type != "application/json":
-            raise Refusal(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: application/json")
+            raise wrong_media("application/json")
         return decode_lease(request.body, self.settings["keep_unknown"], request.query.get("fieldValidation") == "Strict")
 
     def selector(self, request):
@@ -612,7 +633,8 @@ class Server:
         fields = request.selectors
         for field in fields:
             if field not in ("metadata.name", "metadata.namespace"):
-                raise bad_request(f'Unable to find "{GROUP}/v1, Resource=leases" that match label selector "", field selector "{request.query["fieldSelector"]}": field label not supported: {field}')
+                raise bad_request(f'Unable to find "{GROUP}/v1, Resource=leases" that match label selector "", '
+                                  f'field selector "{request.query["fieldSelector"]}": field label not supported: {field}')
         labels = [re.fullmatch(r"([^=!]+)(?:(!?)==?(.*))?", part) for part in request.query.get("labelSelector", "").split(",") if part]
         if None in labels:
             raise bad_request("unable to parse requirement: only key, key=value and key!=value are known here")
@@ -620,8 +642,10 @@ class Server:
         def selects(lease):
             meta = lease["metadata"]
             has = meta.get("labels", {})
-            return (request.namespace in (None, meta["namespace"]) and all(meta[field.split(".")[1]] == value for field, value in fields.items())
-                    and all((key in has) if value is None else (has.get(key) == value) != bool(negated) for key, negated, value in (label.groups() for label in labels)))
+            for key, negated, value in (label.groups() for label in labels):
+                if key not in has if value is None else (has.get(key) == value) == bool(negated):
+                    return False
+            return request.namespace in (None, meta["namespace"]) and all(meta[field.split(".")[1]] == value for field, value in fields.items())
         return selects
 
     def do_get(self, request, connection):
@@ -651,9 +675,8 @@ class Server:
         return 201 if created else 200, lease
 
     def do_patch(self, request, connection):
-        if request.headers.get("content-type", "").split(";")[0] not in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
-            raise Refusal(415, "UnsupportedMediaType", "the body of the request was in an unknown format - accepted media types include: "
-                          "application/merge-patch+json, application/strategic-merge-patch+json")
+        if request.headers.get("content-type", "").split(";")[0] not in PATCHES:
+            raise wrong_media(", ".join(PATCHES))
         decode = lambda tree: decode_tree(tree, self.settings["keep_unknown"], request.query.get("fieldValidation") == "Strict")
         return 200, self.store.patch(request.namespace, request.name, request.body, request.manager, decode, request.dry_run)
 
@@ -665,8 +688,8 @@ class Server:
         return 200, self.store.delete(request.namespace, request.name, options if isinstance(options, dict) else {})
 
 
-VERBS = {"get": Server.do_get, "list": Server.do_list, "watch": Server.do_watch, "create": Server.do_create, "update": Server.do_update, "patch": Server.do_patch,
-         "delete": Server.do_delete}
+VERBS = {"get": Server.do_get, "list": Server.do_list, "watch": Server.do_watch, "create": Server.do_create, "update": Server.do_update,
+         "patch": Server.do_patch, "delete": Server.do_delete}
 
 
 # ---- the control port ----------------------------------------------------------------------------------------------------------------
@@ -712,7 +735,8 @@ class Control:
         return {"id": self.server.fault_number}
 
     def get_faults(self, rest, body):
-        return {"faults": [{"id": fault.number, "hits": fault.hits, **fault.rule} for fault in self.server.faults], "parked": self.server.parked}
+        faults = [{"id": fault.number, "hits": fault.hits, **fault.rule} for fault in self.server.faults]
+        return {"faults": faults, "parked": self.server.parked}
 
     def delete_faults(self, rest, body):
         before = len(self.server.faults)
@@ -726,8 +750,9 @@ class Control:
         return {"released": released}
 
     def get_watches(self, rest, body):
-        return {"watches": [{"user": w.request.user, "client": w.request.client, "name": w.request.any_name, "namespace": w.request.namespace,
-                             "connection": w.connection.number, "frozen": w.frozen} for w in self.server.watches]}
+        return {"watches": [{"user": watch.request.user, "client": watch.request.client, "name": watch.request.any_name,
+                             "namespace": watch.request.namespace, "connection": watch.connection.number, "frozen": watch.frozen}
+                            for watch in self.server.watches]}
 
     async def post_watches(self, rest, body):
         touched = list(self.server.watches)
@@ -758,7 +783,8 @@ class Control:
     def get_requests(self, rest, body):
         counts = [{"user": user, "client": client, "verb": verb, "code": code, "count": count}
                   for (user, client, verb, code), count in sorted(self.server.counts.items(), key=str) if count]
-        return {"total": self.server.request_number, "connections": self.server.connections_ever, "open": len(self.server.connections), "counts": counts}
+        return {"total": self.server.request_number, "connections": self.server.connections_ever, "open": len(self.server.connections),
+                "counts": counts}
 
     def delete_requests(self, rest, body):
         self.server.forget_requests()
@@ -801,9 +827,9 @@ class Control:
         if not isinstance(body.get("spec", {}), dict) or not isinstance(body.get("metadata", {}), dict):
             raise bad_request("metadata, spec: objects (send anything else with the fault \"body\")")
         live = self.server.store.leases.get((namespace, name))
-        meta = {"uid": live["metadata"]["uid"] if live else str(uuid.uuid4()), "creationTimestamp": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        meta = {"uid": live["metadata"]["uid"] if live else str(uuid.uuid4()), "creationTimestamp": second_time(utc_now()),
                 **body.get("metadata", {}), "name": name, "namespace": namespace}
-        return self.server.store.commit("MODIFIED" if live else "ADDED", {"spec": {}, **body, "metadata": in_order(meta)}, live)
+        return self.server.store.commit("MODIFIED" if live else "ADDED", {**body, "metadata": meta, "spec": body.get("spec", {})}, live)
 
     def delete_leases(self, rest, body):
         return self.server.store.delete(*rest, {})
@@ -885,7 +911,8 @@ class Listener:
                 sock.listen(128)
             self.silent = sockets
         else:
-            self.running = [await asyncio.start_server(self.server.on_connection, sock=sock, ssl=self.context, limit=HEADERS_MAX, backlog=512) for sock in sockets]
+            self.running = [await asyncio.start_server(self.server.on_connection, sock=sock, ssl=self.context, limit=HEADERS_MAX, backlog=512)
+                            for sock in sockets]
 
 
 def bound_socket(family, address, port):
@@ -905,23 +932,39 @@ def openssl(*arguments):
     subprocess.run(["openssl", *arguments], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
+NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+EXPIRING_CA = """[ca]
+default_ca = d
+[d]
+database = {path}.db
+new_certs_dir = {directory}
+rand_serial = yes
+default_md = sha256
+policy = p
+[p]
+commonName = supplied
+"""
+
+
 def make_ca(path, name):
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}",
-            "-keyout", path + ".key", "-out", path + ".crt", "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    openssl("req", "-x509", *NEW_KEY, "-days", "2", "-subj", f"/CN={name}", "-keyout", path + ".key", "-out", path + ".crt",
+            "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
 
 
 def make_certificate(ca, path, subject, extensions, expired=False):
-    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject, "-keyout", path + ".key", "-out", path + ".csr")
+    openssl("req", *NEW_KEY, "-subj", subject, "-keyout", path + ".key", "-out", path + ".csr")
     with open(path + ".ext", "w", encoding="ascii") as file:
         file.write("\n".join(extensions) + "\n")
     if expired:                                 # "x509 -days" cannot go back in time, "ca" can
         with open(path + ".cnf", "w", encoding="ascii") as file:
-            file.write(f"[ca]\ndefault_ca=d\n[d]\ndatabase={path}.db\nnew_certs_dir={os.path.dirname(path)}\nrand_serial=yes\ndefault_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n")
+            file.write(EXPIRING_CA.format(path=path, directory=os.path.dirname(path)))
         open(path + ".db", "w", encoding="ascii").close()
-        openssl("ca", "-batch", "-notext", "-config", path + ".cnf", "-cert", ca + ".crt", "-keyfile", ca + ".key", "-in", path + ".csr", "-out", path + ".crt",
-                "-startdate", "20200101000000Z", "-enddate", "20200102000000Z", "-extfile", path + ".ext")
+        openssl("ca", "-batch", "-notext", "-config", path + ".cnf", "-cert", ca + ".crt", "-keyfile", ca + ".key",
+                "-startdate", "20200101000000Z", "-enddate", "20200102000000Z", "-extfile", path + ".ext",
+                "-in", path + ".csr", "-out", path + ".crt")
     else:
-        openssl("x509", "-req", "-in", path + ".csr", "-CA", ca + ".crt", "-CAkey", ca + ".key", "-CAcreateserial", "-days", "2", "-extfile", path + ".ext", "-out", path + ".crt")
+        openssl("x509", "-req", "-CA", ca + ".crt", "-CAkey", ca + ".key", "-CAcreateserial", "-days", "2", "-extfile", path + ".ext",
+                "-in", path + ".csr", "-out", path + ".crt")
 
 
 def make_certificates(directory, names, expired):
@@ -950,7 +993,9 @@ def tls_context(directory, tls_max):
 def ready_text(directory, listener, control_port):
     at = lambda name: os.path.join(directory, name)
     port = listener.port
-    return json.dumps({"pid": os.getpid(), "url": f"https://127.0.0.1:{port}", "url6": f"https://[::1]:{port}" if listener.ipv6 else None, "port": port, "control": f"http://127.0.0.1:{control_port}", "control_port": control_port,
+    return json.dumps({"pid": os.getpid(), "port": port, "url": f"https://127.0.0.1:{port}",
+                       "url6": f"https://[::1]:{port}" if listener.ipv6 else None,
+                       "control": f"http://127.0.0.1:{control_port}", "control_port": control_port,
                        "ca": at("ca.crt"), "other_ca": at("other-ca.crt"), "client_cert": at("client.crt"), "client_key": at("client.key"),
                        "service_account": at("serviceaccount"), "kubeconfig": at("kubeconfig"), "namespace": "default",
                        "tokens": {"elector": "elector-token", "watcher": "watcher-token", "admin": "admintoken", "nobody": "noaccess-token"}})
