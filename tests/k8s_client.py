@@ -14,7 +14,6 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
-START_LIMIT_S = 60
 
 
 class Server:

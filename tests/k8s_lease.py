@@ -94,15 +94,12 @@ def go_syntax_error(error):
     text, at = error.doc, error.pos
     if error.msg.startswith("Unterminated string") or at >= len(text):
         return "unexpected end of JSON input"
-    before = text[:at].rstrip()
     context = {"Expecting value": "looking for beginning of value",
                "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
                "Expecting ':' delimiter": "after object key",
                "Expecting ',' delimiter": "after array element" if in_array(text, at) else "after object key:value pair",
                "Extra data": "after top-level value",
                "Invalid control character at": "in string literal"}.get(error.msg, "in string escape code")
-    if error.msg == "Expecting value" and before.endswith(",") and text[at] == "]":
-        context = "looking for beginning of value"
     return f"invalid character {quote_char(text[at])} {context}"
 
 

@@ -31,7 +31,7 @@ import uuid
 import warnings
 
 import k8s_discovery
-from k8s_lease import (API_VERSION, GROUP, MODIFIED, Refusal, Store, bad_request, decode_lease, decode_tree, in_order, lease_details,
+from k8s_lease import (API_VERSION, GROUP, MODIFIED, Refusal, Store, bad_request, decode_lease, decode_tree, lease_details,
                        second_time, to_json, utc_now)
 
 HEADERS_MAX = 64 * 1024
@@ -56,9 +56,8 @@ class Reply:
     def __init__(self, code, body, headers=()):
         self.code, self.body, self.headers = code, body, list(headers)
 
-    def bytes(self, body=None):
-        body = self.body if body is None else body
-        return head(self.code, self.headers + [("Content-Length", len(body))]) + body
+    def bytes(self):
+        return head(self.code, self.headers + [("Content-Length", len(self.body))]) + self.body
 
 
 class Request:
