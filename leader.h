@@ -2438,6 +2438,7 @@ static leader_result leader_file_release_(void *self, const leader_request *q, l
         leader_file_shut_(&dir);
         if (result != LEADER_OK) return result;
         if (!r.holder[0] || r.nonce != q->nonce || r.seq > q->seq) return LEADER_LOST;
+        if (listing.count > 1) return LEADER_LOST;          /* one that counts may stand below: ours is left to expire */
         f->my_number = r.number;
         f->my_token = r.token;
         f->my_seq = r.seq;
