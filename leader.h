@@ -1980,7 +1980,7 @@ static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_re
     f->seen_form = r->form;
     f->holder_nonce = r->nonce;
     f->saw_holder = f->saw_holder || result != LEADER_OK || r->holder[0];
-    f->longest_ms = leader_max_(f->longest_ms, (int64_t)r->lease_ms);
+    f->longest_ms = leader_max_(f->longest_ms, (int64_t)(r->lease_ms > r->hold_off_ms ? r->lease_ms : r->hold_off_ms));
 }
 
 static int64_t leader_file_full_lease_(const leader_file *f, const leader_request *q) { return leader_max_(f->longest_ms, q->lease_ms); }
@@ -2347,7 +2347,7 @@ static leader_result leader_file_try_(leader_file *f, int *dir, const leader_req
     bool sooner = !corrupt && (own || (same_name && q->reclaim) || leader_file_dead_(f, *dir, &r));
     int64_t below = listing.count > 1 ? leader_file_rest_below_(f, *dir, &r, &listing, q) : 0;
     if ((rest == 0 || sooner) && below == 0) {
-        if (rest > 0 && r.hold_off_ms > 0) f->forgot_ms = f->host.now_ms(f->host.core);   /* its holder was holding off: so must its heir */
+        if (r.hold_off_ms > 0 && (rest > 0 || r.hold_off_ms > r.lease_ms)) f->forgot_ms = f->host.now_ms(f->host.core);   /* its holder held off: so must its heir */
         return leader_file_take_(f, *dir, q, r.number, seen);
     }
     leader_file_tell_(&r, leader_max_(sooner ? 0 : rest, below), seen);
