@@ -1970,6 +1970,8 @@ static leader_result leader_file_present_(leader_file *f, int dir, leader_lease_
 
 static bool leader_file_same_boot_(const leader_file *f, const leader_lease_ *r) { return f->boot_id[0] && strcmp(f->boot_id, r->boot_id) == 0; }
 
+static int64_t leader_file_claim_(const leader_lease_ *r) { return leader_max_((int64_t)r->lease_ms, (int64_t)r->hold_off_ms); }
+
 /* Remembers when the record was first seen in its present form, and whether the store went back behind what was seen:
    then it has forgotten somebody, who may still believe that he leads. */
 static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_result result) {
@@ -1980,7 +1982,7 @@ static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_re
     f->seen_form = r->form;
     f->holder_nonce = r->nonce;
     f->saw_holder = f->saw_holder || result != LEADER_OK || r->holder[0];
-    f->longest_ms = leader_max_(f->longest_ms, (int64_t)(r->lease_ms > r->hold_off_ms ? r->lease_ms : r->hold_off_ms));
+    f->longest_ms = leader_max_(f->longest_ms, leader_file_claim_(r));
 }
 
 static int64_t leader_file_full_lease_(const leader_file *f, const leader_request *q) { return leader_max_(f->longest_ms, q->lease_ms); }
@@ -1994,8 +1996,8 @@ static bool leader_file_in_doubt_(const leader_file *f, const leader_request *q)
    boot, same time namespace), otherwise on our clock since we first saw it. A record that cannot be read: NULL, a full lease. */
 static int64_t leader_file_rest_(const leader_file *f, const leader_lease_ *r, int64_t full_ms) {
     int64_t now = f->host.now_ms(f->host.core), from = f->seen_since_ms;
-    if (r) full_ms = (int64_t)(r->lease_ms > r->hold_off_ms ? r->lease_ms : r->hold_off_ms);
-    if (r && leader_file_same_boot_(f, r) && r->time_namespace && r->time_namespace == f->time_namespace && (int64_t)r->stamp_ms <= now) from = (int64_t)r->stamp_ms;
+    if (r) full_ms = leader_file_claim_(r);
+    if (r && leader_file_same_boot_(f, r) && r->time_namespace && r->time_namespace == f->time_namespace && r->stamp_ms && (int64_t)r->stamp_ms <= now) from = (int64_t)r->stamp_ms;
     return leader_max_(0, from + full_ms + 1 - now);
 }
 
@@ -2347,7 +2349,7 @@ static leader_result leader_file_try_(leader_file *f, int *dir, const leader_req
     bool sooner = !corrupt && (own || (same_name && q->reclaim) || leader_file_dead_(f, *dir, &r));
     int64_t below = listing.count > 1 ? leader_file_rest_below_(f, *dir, &r, &listing, q) : 0;
     if ((rest == 0 || sooner) && below == 0) {
-        if (r.hold_off_ms > 0 && (rest > 0 || r.hold_off_ms > r.lease_ms)) f->forgot_ms = f->host.now_ms(f->host.core);   /* its holder held off: so must its heir */
+        if (rest > 0 && r.hold_off_ms > 0) f->forgot_ms = f->host.now_ms(f->host.core);   /* its holder held off: so must its heir */
         return leader_file_take_(f, *dir, q, r.number, seen);
     }
     leader_file_tell_(&r, leader_max_(sooner ? 0 : rest, below), seen);
