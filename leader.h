@@ -2062,15 +2062,17 @@ static void leader_file_take_lock_(leader_file *f, int dir) {
     }
 }
 
-/* Removes what dead processes left behind: their locks, and drafts that never became a record. */
+/* Removes what a dead process left behind: a draft that never became a record, then the lock whose name told that it is dead. */
 static void leader_file_sweep_name_(void *to, int dir, const char *name) {
     const leader_file *f = (const leader_file *)to;
-    char lock[LEADER_FILE_NAME_MAX_], mine[LEADER_FILE_NAME_MAX_];
-    bool is_lock = strncmp(name, "lock.", 5) == 0, is_draft = strncmp(name, "draft.", 6) == 0;
-    if (!is_lock && !is_draft) return;
-    snprintf(lock, sizeof lock, "lock.%s", strchr(name, '.') + 1);
-    leader_file_name_(mine, "lock", f->nonce);
-    if (strcmp(lock, mine) != 0 && leader_file_lock_free_(dir, lock, 0, 0)) unlinkat(dir, name, 0);
+    char lock[LEADER_FILE_NAME_MAX_], draft[LEADER_FILE_NAME_MAX_];
+    uint64_t nonce = 0;
+    if (strncmp(name, "lock.", 5) != 0 || !leader_file_hex_(name + 5, &nonce) || nonce == f->nonce) return;
+    leader_file_name_(lock, "lock", nonce);
+    leader_file_name_(draft, "draft", nonce);
+    if (strcmp(lock, name) != 0 || !leader_file_lock_free_(dir, lock, 0, 0)) return;
+    unlinkat(dir, draft, 0);
+    unlinkat(dir, lock, 0);
 }
 
 #else
