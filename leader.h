@@ -2055,7 +2055,7 @@ static void leader_file_take_lock_(leader_file *f, int dir) {
         leader_file_shut_(&f->lock_fd);
         f->lock_device = f->lock_inode = 0;
         f->lock_fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, f->mode);
-        if (f->lock_fd < 0) return;
+        if (f->lock_fd < 0 || (f->mode != 0600 && fchmod(f->lock_fd, (mode_t)f->mode) != 0)) return;
         if (!leader_file_lock_(f->lock_fd, F_OFD_SETLK) || fstat(f->lock_fd, &st) != 0) break;
         f->lock_device = (uint64_t)st.st_dev;
         f->lock_inode = (uint64_t)st.st_ino;
@@ -2305,7 +2305,7 @@ static leader_result leader_file_take_empty_(leader_file *f, int *dir, const lea
     if (f->host.config->cautious_start) f->forgot_ms = f->host.now_ms(f->host.core);
     if (*dir < 0) {
         mode_t mode = (mode_t)(f->mode | (f->mode & 0444) >> 2);
-        if (mkdir(f->dir, mode) == 0) { if (mode != 0700 && chmod(f->dir, mode) != 0) return leader_file_errno_(f, "cannot set the mode of", f->dir); }
+        if (mkdir(f->dir, mode) == 0) { if (chmod(f->dir, mode) != 0) return leader_file_errno_(f, "cannot set the mode of", f->dir); }
         else if (errno != EEXIST) return leader_file_errno_(f, "cannot make", f->dir);
         leader_result entered = leader_file_enter_(f, dir);
         if (entered != LEADER_OK) return entered == LEADER_LOST ? LEADER_E_IO : entered;
