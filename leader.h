@@ -2144,20 +2144,26 @@ static void leader_file_copy_(leader_file *f, int dir, const char *text) {
 }
 
 /* Finds out whether the record that was linked as `number`, and is open as fd, counts. Removes what it replaces if it does,
-   and the record itself if not: nobody may build on it. */
+   and the record itself if not: nobody may build on it. A long listing is read in parts, and can miss a record that its holder
+   replaces meanwhile. But whoever replaces one removes it last, after all that is lower: so what we build on (in an empty
+   directory: our own file), looked at after the listing, is gone then. */
 static leader_result leader_file_settle_(leader_file *f, int dir, uint64_t base, uint64_t number, int fd, bool durable) {
     char name[LEADER_FILE_NAME_MAX_];
     leader_listing_ after;
     if (durable && fsync(dir) != 0) return leader_file_errno_(f, "cannot sync", f->dir);
     leader_result result = leader_file_list_(f, dir, base, &after);
     if (result != LEADER_OK) return result;
-    leader_file_number_name_(name, base);
-    bool counts = after.highest == number && after.newer == 1 && (base == 0 || leader_file_is_(dir, name, f->base_fd))
+    leader_file_number_name_(name, base ? base : number);
+    bool counts = after.highest == number && after.newer == 1 && leader_file_is_(dir, name, base ? f->base_fd : fd)
                && leader_file_is_(AT_FDCWD, f->dir, dir);   /* and nobody moved the directory away under us       */
-    for (int i = 0; i < after.count && i < LEADER_LISTED_MAX_; i++) {
+    leader_file_number_name_(name, number);
+    if (!counts && leader_file_is_(dir, name, fd)) unlinkat(dir, name, 0);
+    for (int i = 0; counts && i < after.count && i < LEADER_LISTED_MAX_; i++) {
         leader_file_number_name_(name, after.numbers[i]);
-        if (counts ? after.numbers[i] < number : after.numbers[i] == number && leader_file_is_(dir, name, fd)) unlinkat(dir, name, 0);
+        if (after.numbers[i] < number && after.numbers[i] != base) unlinkat(dir, name, 0);
     }
+    leader_file_number_name_(name, base);
+    if (counts && base) unlinkat(dir, name, 0);
     return counts ? LEADER_OK : LEADER_LOST;
 }
 
