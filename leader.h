@@ -743,25 +743,31 @@ static bool leader_json_string_(leader_json_ value, char *buf, size_t cap) {
     return true;
 }
 
-/* A member of an object that leader_json_parse_ accepted. False: not an object, or no such member. */
+/* A member of an object that leader_json_parse_ accepted. False: not an object, no such member, or more than one: readers
+   would disagree about which of them counts. */
 LEADER_UNUSED_ static bool leader_json_member_(leader_json_ object, const char *name, leader_json_ *value) {
     const char *end = object.at + object.len;
+    bool found = false;
     if (object.len == 0 || object.at[0] != '{') return false;
     for (const char *p = leader_json_space_(object.at + 1, end); p < end && *p == '"';) {
         char key[256];
-        leader_json_ k = {p, 0};
+        leader_json_ k = {p, 0}, v = {p, 0};
         if (!leader_json_skip_string_(&p, end)) return false;
         k.len = (size_t)(p - k.at);
         p = leader_json_space_(p, end);
         p = leader_json_space_(p + 1, end);
-        value->at = p;
+        v.at = p;
         if (!leader_json_skip_(&p, end, LEADER_JSON_DEPTH_)) return false;
-        value->len = (size_t)(p - value->at);
-        if (leader_json_string_(k, key, sizeof key) && strcmp(key, name) == 0) return true;
+        v.len = (size_t)(p - v.at);
+        if (leader_json_string_(k, key, sizeof key) && strcmp(key, name) == 0) {
+            if (found) return false;
+            found = true;
+            *value = v;
+        }
         p = leader_json_space_(p, end);
         if (p < end && *p == ',') p = leader_json_space_(p + 1, end);
     }
-    return false;
+    return found;
 }
 
 /* Plain digits: no sign, fraction or exponent. */
@@ -1904,7 +1910,7 @@ static bool leader_file_parse_(const char *text, size_t len, leader_lease_ *r, c
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         char small[LEADER_IDENTITY_MAX + 1], kind = fields[i].kind, *to = (char *)r + fields[i].at;
         if (!leader_json_member_(root, fields[i].name, &v)) {
-            if (fields[i].required) LEADER_REFUSE_("%s is missing", fields[i].name);
+            if (fields[i].required) LEADER_REFUSE_("%s is missing, or there twice", fields[i].name);
             continue;
         }
         uint64_t n = 0;
