@@ -1789,9 +1789,15 @@ static leader_result leader_file_fail_(leader_file *f, leader_result code, const
     return code;
 }
 
+/* Of a long path its end, so that what is wrong with it still fits into leader_error(). */
+static const char *leader_file_tail_(const char *path) {
+    size_t n = strlen(path);
+    return n > 80 ? path + n - 80 : path;
+}
+
 static leader_result leader_file_errno_(leader_file *f, const char *what, const char *name) {
     int e = errno;
-    return leader_file_fail_(f, e == EACCES || e == EPERM ? LEADER_E_AUTH : LEADER_E_IO, "%s %s: %s", what, name, strerror(e));
+    return leader_file_fail_(f, e == EACCES || e == EPERM ? LEADER_E_AUTH : LEADER_E_IO, "%s %s: %s", what, leader_file_tail_(name), strerror(e));
 }
 
 /* -- reading the directory and its records -- */
@@ -1858,7 +1864,7 @@ static leader_result leader_file_list_(leader_file *f, int dir, uint64_t base, l
     memset(listing, 0, sizeof *listing);
     listing->base = base;
     if (!leader_file_names_(dir, leader_file_list_name_, listing)) return leader_file_errno_(f, "cannot list", f->dir);
-    if (listing->highest > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s/%llu: no record has such a number", f->dir, (unsigned long long)listing->highest);
+    if (listing->highest > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s/%llu: no record has such a number", leader_file_tail_(f->dir), (unsigned long long)listing->highest);
     return LEADER_OK;
 }
 
@@ -1929,33 +1935,40 @@ static bool leader_file_parse_(const char *text, size_t len, leader_lease_ *r, c
     return true;
 }
 
+/* A name in the directory as errors show it. */
+static const char *leader_file_shown_(const leader_file *f, const char *name, char *buf, size_t cap) {
+    snprintf(buf, cap, "%s/%s", f->dir, name);
+    return leader_file_tail_(buf);
+}
+
 /* Reads one file in full and leaves it open as *fd. OK, LOST (no such file), E_CORRUPT with what is wrong in it, or E_*. */
 static leader_result leader_file_read_(leader_file *f, int dir, const char *name, leader_lease_ *r, int *fd) {
-    char text[LEADER_FILE_TEXT_MAX_ + 1], why[120];
+    char text[LEADER_FILE_TEXT_MAX_ + 1], why[120], full[sizeof f->dir + LEADER_FILE_NAME_MAX_];
     struct stat st;
     size_t len = 0;
     ssize_t got = 1;
+    const char *shown = dir == AT_FDCWD ? leader_file_tail_(name) : leader_file_shown_(f, name, full, sizeof full);
     memset(r, 0, sizeof *r);
     leader_file_shut_(fd);
     *fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (*fd < 0 && errno == ENOENT) return LEADER_LOST;
-    if (*fd < 0 && errno == ELOOP) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link", name);
-    if (*fd < 0 || fstat(*fd, &st) != 0) return leader_file_errno_(f, "cannot open", name);
-    if (!S_ISREG(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", name);
+    if (*fd < 0 && errno == ELOOP) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link", shown);
+    if (*fd < 0 || fstat(*fd, &st) != 0) return leader_file_errno_(f, "cannot open", shown);
+    if (!S_ISREG(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", shown);
     while (len < sizeof text && ((got = read(*fd, text + len, sizeof text - len)) > 0 || (got < 0 && errno == EINTR))) len += got > 0 ? (size_t)got : 0;
-    if (got < 0) return leader_file_errno_(f, "cannot read", name);
+    if (got < 0) return leader_file_errno_(f, "cannot read", shown);
     r->form = (uint64_t)st.st_size;
-    if (len > LEADER_FILE_TEXT_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s has %lld bytes, a record at most %d", name, (long long)st.st_size, LEADER_FILE_TEXT_MAX_);
+    if (len > LEADER_FILE_TEXT_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s has %lld bytes, a record at most %d", shown, (long long)st.st_size, LEADER_FILE_TEXT_MAX_);
     if (leader_file_parse_(text, len, r, why, sizeof why)) return LEADER_OK;
-    return leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: %s", name, why);
+    return leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: %s", shown, why);
 }
 
 static leader_result leader_file_read_number_(leader_file *f, int dir, uint64_t number, leader_lease_ *r, int *fd) {
-    char name[LEADER_FILE_NAME_MAX_];
+    char name[LEADER_FILE_NAME_MAX_], full[sizeof f->dir + LEADER_FILE_NAME_MAX_];
     leader_file_number_name_(name, number);
     leader_result result = leader_file_read_(f, dir, name, r, fd);
     r->number = number;
-    if (result == LEADER_OK && r->token > number) result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: token is above the record's number", name);
+    if (result == LEADER_OK && r->token > number) result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: token is above its number", leader_file_shown_(f, name, full, sizeof full));
     return result;
 }
 
@@ -1969,7 +1982,7 @@ static leader_result leader_file_present_(leader_file *f, int dir, leader_lease_
         result = leader_file_read_number_(f, dir, listing->highest, r, &f->base_fd);
         if (result != LEADER_LOST) return result;
     }
-    return leader_file_fail_(f, LEADER_E_IO, "%s changes too fast to be read", f->dir);
+    return leader_file_fail_(f, LEADER_E_IO, "%s changes too fast to be read", leader_file_tail_(f->dir));
 }
 
 /* -- who holds it, and until when -- */
@@ -2187,7 +2200,7 @@ static leader_result leader_file_write_(leader_file *f, int dir, uint64_t base, 
     errno = e;
     if (e == 0) result = leader_file_settle_(f, dir, base, number, fd, durable);
     else if (e == EEXIST || e == ENOENT) result = LEADER_LOST;
-    else if (e == EPERM || e == EOPNOTSUPP || e == ENOSYS || e == EMLINK) result = leader_file_fail_(f, LEADER_E_CONFIG, "the file system of %s has no hard links: put the lease on one that has", f->dir);
+    else if (e == EPERM || e == EOPNOTSUPP || e == ENOSYS || e == EMLINK) result = leader_file_fail_(f, LEADER_E_CONFIG, "the file system of %s has no hard links: put the lease on one that has", leader_file_tail_(f->dir));
     else result = leader_file_errno_(f, "cannot link a record in", f->dir);
     if (result == LEADER_OK) {
         leader_file_shut_(&f->base_fd);
@@ -2234,7 +2247,7 @@ static leader_result leader_file_enter_(leader_file *f, int *dir) {
     *dir = open(f->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (*dir >= 0) { leader_file_watch_(f, *dir); return LEADER_OK; }
     if (errno == ENOENT) return LEADER_LOST;
-    if (errno == ELOOP || errno == ENOTDIR) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is in the way: it must be a directory, not a file or a link", f->dir);
+    if (errno == ELOOP || errno == ENOTDIR) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is in the way: it must be a directory, not a file or a link", leader_file_tail_(f->dir));
     return leader_file_errno_(f, "cannot open", f->dir);
 }
 
@@ -2244,8 +2257,8 @@ static leader_result leader_file_look_at_path_(leader_file *f, leader_lease_ *r)
     struct stat st;
     memset(r, 0, sizeof *r);
     if (lstat(f->path, &st) != 0) return errno == ENOENT ? LEADER_LOST : leader_file_errno_(f, "cannot look at", f->path);
-    if (S_ISLNK(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link: name the file itself", f->path);
-    if (!S_ISREG(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", f->path);
+    if (S_ISLNK(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link: name the file itself", leader_file_tail_(f->path));
+    if (!S_ISREG(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", leader_file_tail_(f->path));
     int fd = -1;
     leader_result result = leader_file_read_(f, AT_FDCWD, f->path, r, &fd);
     leader_file_shut_(&fd);
@@ -2277,7 +2290,7 @@ static leader_result leader_file_take_(leader_file *f, int dir, const leader_req
     bool doubt = leader_file_in_doubt_(f, q);
     if ((base == 0 || doubt) && number < clock) number = clock;
     if (number < q->min_token) number = q->min_token;
-    if (number > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left above %llu", f->dir, (unsigned long long)base);
+    if (number > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left above %llu", leader_file_tail_(f->dir), (unsigned long long)base);
     leader_file_take_lock_(f, dir);
     leader_time_text_(f->acquired, leader_wall_us_());
     f->my_token = number;
@@ -2421,7 +2434,7 @@ static leader_result leader_file_replace_(leader_file *f, const leader_request *
     if (result != LEADER_OK) return result;
     leader_file_text_(f, q, holder, text, sizeof text);
     for (int tries = 0; tries < 2; tries++) {
-        if (f->my_number >= LEADER_NUMBER_MAX_) { result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left", f->dir); break; }
+        if (f->my_number >= LEADER_NUMBER_MAX_) { result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left", leader_file_tail_(f->dir)); break; }
         result = leader_file_write_(f, dir, f->my_number, f->my_number + 1, text, false);
         if (result == LEADER_OK) f->my_number = f->seen_number = f->my_number + 1;
         if (result != LEADER_LOST) break;
