@@ -333,8 +333,7 @@ typedef struct leader_shown_ {      /* what any thread may see, always as a whol
 enum { LEADER_SHOWN_WORDS_ = sizeof(leader_shown_) / sizeof(uint64_t) };
 
 typedef struct leader_counts_ {     /* word for word the beginning of leader_stats                                */
-    uint64_t terms, acquires, renewals, releases, transitions;
-    uint64_t failures, failures_io, failures_timeout, failures_auth, failures_corrupt, failures_duplicate;
+    uint64_t terms, acquires, renewals, releases, transitions, failures, failures_by[5];    /* from E_IO down to E_DUPLICATE */
     int64_t  latency_ms_last, latency_ms_max, margin_ms_min, tick_late_ms_max, success_ms;
 } leader_counts_;
 
@@ -801,17 +800,14 @@ LEADER_UNUSED_ static size_t leader_json_quote_(char *buf, size_t cap, const cha
 
 /* RFC 3339 in UTC, always with six digits: "2026-11-16T01:28:19.182774Z". Not gmtime: it reads TZ, and allocates. */
 LEADER_UNUSED_ static void leader_time_text_(char buf[28], int64_t unix_us) {
-    static const char lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    int64_t s = unix_us > 0 ? unix_us / 1000000 : 0, days = s / 86400, year = 1970, month = 0;
-    for (int64_t length; year < 10000; days -= length) {    /* month by month from 1970: under a thousand steps    */
-        length = lengths[month] + (month == 1 && year % 4 == 0 && (year % 100 != 0 || year % 400 == 0));
-        if (days < length) break;
-        month = (month + 1) % 12;
-        year += month == 0;
-    }
+    if (unix_us < 0) unix_us = 0;               /* a clock that far off names no time                             */
+    uint32_t us = (uint32_t)(unix_us % 1000000), rest = (uint32_t)(unix_us / 1000000 % 86400), days = (uint32_t)(unix_us / 1000000 / 86400);
+    uint32_t year = 1970, month = 1, leap, length;
+    while (leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0), days >= 365 + leap) { days -= 365 + leap; year++; }
+    while (length = month == 2 ? 28 + leap : 30 + (month + month / 8) % 2, days >= length) { days -= length; month++; }
     char text[160];
-    snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", (int)year, (int)month + 1, (int)days + 1, (int)(s / 3600 % 24),
-             (int)(s / 60 % 60), (int)(s % 60), (int)(unix_us > 0 ? unix_us % 1000000 : 0));
+    snprintf(text, sizeof text, "%04u-%02u-%02uT%02u:%02u:%02u.%06uZ", (unsigned)year, (unsigned)month, (unsigned)days + 1,
+             (unsigned)(rest / 3600), (unsigned)(rest / 60 % 60), (unsigned)(rest % 60), (unsigned)us);
     memcpy(buf, text, 27);
     buf[27] = 0;
 }
@@ -930,15 +926,16 @@ LEADER_API leader_stats leader_get_stats(const leader_t *l) {
 }
 
 LEADER_API const char *leader_strerror(leader_result result) {
-#define LEADER_RESULT_TEXT_(name, number, text) case name: return text;
-    switch (result) { LEADER_RESULTS(LEADER_RESULT_TEXT_) }
+#define LEADER_RESULT_TEXT_(name, number, text) {name, text},
+    static const struct { leader_result code; const char *text; } texts[] = {LEADER_RESULTS(LEADER_RESULT_TEXT_)};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) if (texts[i].code == result) return texts[i].text;
     return "unknown result";
 }
 
 LEADER_API const char *leader_state_name(leader_state state) {
-#define LEADER_STATE_TEXT_(name, text) case name: return text;
-    switch (state) { LEADER_STATES(LEADER_STATE_TEXT_) }
-    return "unknown state";
+#define LEADER_STATE_TEXT_(name, text) text,
+    static const char *const texts[] = {LEADER_STATES(LEADER_STATE_TEXT_)};
+    return (unsigned)state < sizeof texts / sizeof texts[0] ? texts[state] : "unknown state";
 }
 
 /* From any thread and from signal handlers: leave a word for the next tick. */
@@ -984,25 +981,14 @@ LEADER_API const char *leader_error(const leader_t *l) {
     return leader_mine_(l) && l->error_now ? leader_error_text_(l) : "";
 }
 
-static void leader_count_failure_(leader_t *l, leader_result code) {
-    LEADER_COUNT_(l, failures);
-    switch (code) {
-    case LEADER_E_IO:        LEADER_COUNT_(l, failures_io); break;
-    case LEADER_E_TIMEOUT:   LEADER_COUNT_(l, failures_timeout); break;
-    case LEADER_E_AUTH:      LEADER_COUNT_(l, failures_auth); break;
-    case LEADER_E_CORRUPT:   LEADER_COUNT_(l, failures_corrupt); break;
-    case LEADER_E_DUPLICATE: LEADER_COUNT_(l, failures_duplicate); break;
-    default: break;
-    }
-}
-
 enum { LEADER_OP_NONE_, LEADER_OP_ACQUIRE_, LEADER_OP_RENEW_, LEADER_OP_RELEASE_, LEADER_OP_OBSERVE_ };
 static const char *const leader_op_names_[] = {"nothing", "acquire", "renew", "release", "observe"};
 
 /* A request failed. What the backend said of it while it ran (error_said) tells more than the code's own text. */
 static void leader_fail_(leader_t *l, int op, leader_result code, const char *text) {
     char line[200];
-    leader_count_failure_(l, code);
+    LEADER_COUNT_(l, failures);
+    if (code <= LEADER_E_IO && code >= LEADER_E_DUPLICATE) LEADER_COUNT_(l, failures_by[LEADER_E_IO - code]);
     if (!text && l->error_said) snprintf(line, sizeof line, "%s", leader_error_text_(l));
     else snprintf(line, sizeof line, "%s: %s", leader_op_names_[op], text ? text : leader_strerror(code));
     leader_set_error_(l, code, line);
@@ -1571,10 +1557,7 @@ static leader_result leader_single_acquire_(void *self, const leader_request *r,
 }
 
 LEADER_API leader_backend leader_single_backend(void) {
-    leader_backend b;
-    memset(&b, 0, sizeof b);
-    b.acquire = leader_single_acquire_;
-    b.renew = b.release = b.observe = leader_single_ok_;
+    leader_backend b = {NULL, leader_single_acquire_, leader_single_ok_, leader_single_ok_, leader_single_ok_, NULL, NULL, NULL, NULL};
     return b;
 }
 
@@ -2544,8 +2527,8 @@ static void leader_file_close_(void *self) {
 }
 
 LEADER_API leader_backend leader_file_backend(leader_file *f, const char *path) {
-    leader_backend b;
-    memset(&b, 0, sizeof b);
+    leader_backend b = {f, leader_file_acquire_, leader_file_renew_, leader_file_release_, leader_file_observe_,
+                        leader_file_poll_, NULL, leader_file_open_, leader_file_close_};
     memset(f, 0, sizeof *f);
     f->mode = 0600;
     f->notify_fd = f->lock_fd = f->base_fd = -1;
@@ -2554,14 +2537,6 @@ LEADER_API leader_backend leader_file_backend(leader_file *f, const char *path) 
     else if (n > LEADER_PATH_MAX) f->wrong = "leader_file_backend: path is longer than LEADER_PATH_MAX (1023)";
     else if (path[n - 1] == '/') f->wrong = "leader_file_backend: path names a directory; name the file in it";
     else memcpy(f->path, path, n + 1);
-    b.self = f;
-    b.acquire = leader_file_acquire_;
-    b.renew = leader_file_renew_;
-    b.release = leader_file_release_;
-    b.observe = leader_file_observe_;
-    b.poll = leader_file_poll_;
-    b.open = leader_file_open_;
-    b.close = leader_file_close_;
     return b;
 }
 
