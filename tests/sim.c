@@ -141,8 +141,10 @@ int main(int argc, char **argv) {
         uint64_t   seed  = o.seed + i;
         store_kind store = o.mixed ? (store_kind)(seed % STORE_KINDS) : o.store;
         alarm(SCENARIO_SECONDS_MAX);
+        uint64_t overlaps = run.overlaps;
         bool passed = scenario_run(seed, store);
-        if (!passed && run.failed <= FAILURES_SHOWN && !o.replay) report_failure(&o, argv[0]);
+        bool shown = run.failed <= FAILURES_SHOWN || (run.overlaps > overlaps && run.failed < 10 * FAILURES_SHOWN);
+        if (!passed && shown && !o.replay) report_failure(&o, argv[0]);
         if (!passed && o.stop_at_first) break;
         if (progress && i % 64 == 0) fprintf(stderr, "\r%llu of %llu ", (unsigned long long)i, (unsigned long long)o.runs);
     }

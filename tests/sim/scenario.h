@@ -98,7 +98,7 @@ static void draw_scenario(uint64_t seed, store_kind store) {
     rng_seed(r, rng_split(&spread));
     rng_seed(&sim.net_rng, rng_split(&spread));
     sim.count = rng_percent(r, 10) ? 1 : (int)rng_range(r, 2, rng_percent(r, 70) ? 4 : SIM_CANDIDATES_MAX);
-    int64_t base_ms = rng_percent(r, 40) ? 15000 : rng_log(r, 500, 120000);
+    int64_t base_ms = rng_percent(r, 40) ? 15000 : rng_log(r, 500, store == STORE_FILE ? 480000 : 120000);
     bool mixed = rng_percent(r, 15), twins = sim.count > 2 && rng_percent(r, 8);
     sim.lease_max_ms = 0;
     for (int i = 0; i < sim.count; i++) {
@@ -242,11 +242,18 @@ static bool fault_on_store(fault_kind kind) {
     }
 }
 
-static void fault_strikes(fault_kind kind) {
+static void fault_strikes(fault_kind kind, bool one_of_a_burst) {
     if (sim.phase != PHASE_CHAOS) return;
     bool on_one = kind <= FAULT_UNHEALTHY || kind == FAULT_PARTITION || kind == FAULT_DISK;
     if (on_one ? fault_on_candidate(kind) : fault_on_store(kind)) run.faults[kind]++;
-    plan_event(sim.now_us + rng_range(&sim.rng, 1, 2 * sim.mean_us[kind]), EV_FAULT, (int)kind, 0, -1);
+    if (one_of_a_burst) return;
+    sim_rng *r = &sim.rng;
+    plan_event(sim.now_us + rng_range(r, 1, 2 * sim.mean_us[kind]), EV_FAULT, (int)kind, 0, -1);
+    if (!rng_percent(r, 30)) return;
+    for (int64_t more = rng_range(r, 1, 4); more > 0; more--) {       /* troubles come together: within the same lease */
+        int other = (int)rng_range(r, 0, FAULT_KINDS - 1);
+        if (sim.mean_us[other]) plan_event(sim.now_us + rng_log(r, 1, sim.lease_max_ms * 1000), EV_FAULT, other, 1, -1);
+    }
 }
 
 /* ---- phases ------------------------------------------------------------------------------------------------------------------ */
@@ -276,7 +283,7 @@ static int64_t failover_bound_us(const candidate *dead) {
         if (c != dead && c->name == dead->name) twins = true;                     /* who reports DUPLICATE asks more slowly */
     }
     int64_t ms = dead->plan.lease_ms + retry_ms + 10;
-    return slowest_us(twins ? ms * 3 / 2 : ms) + round_trips_us(6);
+    return slowest_us(twins ? ms * 3 : ms) + round_trips_us(6);
 }
 
 static int64_t handover_bound_us(const candidate *from) {
@@ -386,7 +393,7 @@ static void scenario_step(const event *e) {
     case EV_REQUEST: net_request(e->message); break;
     case EV_REPLY:   net_reply(e->message); break;
     case EV_NOTICE:  net_notice(c); break;
-    case EV_FAULT:   fault_strikes((fault_kind)e->who); break;
+    case EV_FAULT:   fault_strikes((fault_kind)e->who, e->generation != 0); break;
     case EV_HEAL:    c->unhealthy = false; break;
     case EV_PHASE:   phase_ends(e->generation); break;
     }
