@@ -1394,8 +1394,10 @@ static bool leader_may_compete_(leader_t *l) {
 
 static bool leader_follow_(leader_t *l) {
     if (l->holding && l->now_ms > l->hold_until_ms && l->now_ms < l->lease_until_ms) {
-        if (leader_healthy_(l)) leader_start_term_(l);
-        else leader_withdraw_(l);
+        bool healthy = leader_healthy_(l);
+        l->now_ms = leader_now_(l);             /* poll or is_healthy may have stalled: no term starts after its end  */
+        if (!healthy) leader_withdraw_(l);
+        else if (l->now_ms < l->lease_until_ms) leader_start_term_(l);
         return true;
     }
     if (l->holding) return l->now_ms >= l->next_ms && leader_send_(l, LEADER_OP_RENEW_);
