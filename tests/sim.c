@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
     enum { FAILURES_SHOWN = 10, SCENARIO_SECONDS_MAX = 60 };
     options o;
     memset(&o, 0, sizeof o);
-    o.runs  = 1000;
+    o.runs  = 3000;
     o.seed  = 1;
     o.mixed = true;
     if (!options_read(&o, argc, argv)) return usage();
