@@ -10,7 +10,7 @@ static void draw_plan(candidate *c, int64_t base_ms, bool mixed) {
     if (rng_percent(r, 30)) p->deadline_ms = p->lease_ms * rng_range(r, 50, 90) / 100;
     if (rng_percent(r, 30)) p->renew_ms = plan_deadline_ms(p) * rng_range(r, 20, 60) / 100;
     if (plan_renew_ms(p) >= plan_deadline_ms(p) * 3 / 4) p->renew_ms = plan_deadline_ms(p) / 2;
-    if (rng_percent(r, 30)) p->retry_ms = rng_log(r, p->lease_ms / 30, p->lease_ms / 2);
+    if (rng_percent(r, p->lease_ms > 20000 ? 85 : 30)) p->retry_ms = rng_log(r, p->lease_ms / 30, p->lease_ms / 2);
     p->retry_max_ms     = rng_percent(r, 20) ? 0 : rng_log(r, p->lease_ms, p->lease_ms * 6);
     p->renew_retries    = rng_percent(r, 80) ? 0 : rng_percent(r, 50) ? -1 : 1;
     p->drain_ms         = rng_percent(r, 50) ? 0 : rng_log(r, 1, p->lease_ms * 2);
@@ -98,7 +98,7 @@ static void draw_scenario(uint64_t seed, store_kind store) {
     rng_seed(r, rng_split(&spread));
     rng_seed(&sim.net_rng, rng_split(&spread));
     sim.count = rng_percent(r, 10) ? 1 : (int)rng_range(r, 2, rng_percent(r, 70) ? 4 : SIM_CANDIDATES_MAX);
-    int64_t base_ms = rng_percent(r, 40) ? 15000 : rng_log(r, 500, store == STORE_FILE ? 480000 : 120000);
+    int64_t base_ms = rng_percent(r, 40) ? 15000 : rng_log(r, 500, 120000);
     bool mixed = rng_percent(r, 15), twins = sim.count > 2 && rng_percent(r, 8);
     sim.lease_max_ms = 0;
     for (int i = 0; i < sim.count; i++) {
