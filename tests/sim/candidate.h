@@ -185,7 +185,6 @@ static void candidate_main(void) {
 
 static void candidate_start(candidate *c) {
     if (c->up) return;
-    c->restarting = false;
     c->incarnation++;
     c->generation++;
     c->up = true;
@@ -208,13 +207,13 @@ static void candidate_die(candidate *c, bool crashed) {
     vfs_process_ends(c);
     if (sim.forgets) c->plan.cautious = true;
     if (sim.phase > PHASE_CALM) return;                              /* the killed leader stays dead until all is measured */
-    c->restarting = true;
     int64_t pause_us = sim.phase == PHASE_CALM ? 0 : rng_log(&sim.rng, 1000, 2000 * sim.lease_max_ms);
     plan_event(sim.now_us + pause_us, EV_START, c->number, c->generation, -1);
 }
 
 static void candidate_run(candidate *c, uint32_t generation) {
     if (!c->up || c->generation != generation) return;
+    check_leaders(c);                                                     /* time has passed for it: has its term lapsed? */
     sim.running = c;
     coroutine_resume(&c->co);
     sim.running = NULL;

@@ -15,7 +15,7 @@ static int64_t plan_renew_retry_ms(const candidate_plan *p) {
 }
 
 static void check_forget(candidate *c) {                                                     /* a new process begins */
-    c->in_term = c->drain_asked = c->said_unhealthy = c->seen_holder = false;
+    c->in_term = c->lapsed = c->said_unhealthy = c->seen_holder = false;
     c->drained = true;                                                                       /* it has led nothing yet */
     c->term_token = c->seen_token = c->request_seq = 0;
     c->valid_until_ms = c->hold_until_ms = INT64_MIN;
@@ -27,8 +27,11 @@ static void check_forget(candidate *c) {                                        
 static void check_leaders(candidate *c) {
     candidate *was = sim.running;
     sim.running = NULL;
-    if (c->live && leader_is_leader(&c->leader)) {
+    bool leads = c->live && leader_is_leader(&c->leader);
+    if (!leads && c->in_term) c->lapsed = true;
+    if (leads) {
         int64_t now_ms = candidate_ms(c);
+        if (c->in_term && c->lapsed) violation(&run.others, "%d leads again in a term that was over", c->number);
         if (now_ms >= c->valid_until_ms)
             violation(&run.others, "%d leads at %lld although its last success counts only until %lld", c->number,
                       (long long)now_ms, (long long)c->valid_until_ms);
@@ -64,6 +67,7 @@ static void check_started(candidate *c, uint64_t token) {
     if (token > sim.top_token) sim.top_token = token;
     sim.running = was;
     c->in_term    = true;
+    c->lapsed     = false;
     c->term_token = token;
     c->drained    = c->plan.drain_ms == 0;
 }

@@ -134,7 +134,7 @@ typedef struct candidate {
     coroutine      co;
     uint32_t       incarnation, generation;
     bool           up, live;                                    /* process exists; leader_t may be asked              */
-    bool           sleeping, ready, stalled, restarting, retired;
+    bool           sleeping, ready, stalled, retired;
     int64_t        stalled_until_us;
     sim_rng        rng;
     leader_t       leader;
@@ -149,7 +149,7 @@ typedef struct candidate {
     bool           unhealthy;
     int64_t        cut_requests_us, cut_replies_us;             /* partitioned until then                             */
     /* for the checker */
-    bool           in_term, drained, drain_asked, said_unhealthy;
+    bool           in_term, lapsed, drained, said_unhealthy;
     uint64_t       term_token, seen_token;
     bool           seen_holder;
     int64_t        term_ended_ms;
