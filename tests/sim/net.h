@@ -32,7 +32,8 @@ static message message_take(int at) {
 
 static int64_t net_delay_us(void) {
     sim_rng *r = &sim.net_rng;
-    bool tail = sim.phase == PHASE_CHAOS && (sim.now_us < sim.slow_us || rng_permille(r, sim.tail_permille));
+    if (sim.phase != PHASE_CHAOS) return rng_range(r, sim.delay_lo_us, sim.calm_us);
+    bool tail = sim.now_us < sim.slow_us || rng_permille(r, sim.tail_permille);
     return tail ? rng_log(r, sim.delay_hi_us, sim.tail_us) : rng_range(r, sim.delay_lo_us, sim.delay_hi_us);
 }
 

@@ -53,7 +53,8 @@ static int64_t draw_rate(void) {
 static void draw_network(int64_t base_ms) {
     sim_rng *r = &sim.rng;
     sim.delay_lo_us = rng_log(r, 50, 2000);
-    sim.delay_hi_us = sim.delay_lo_us + rng_log(r, 100, base_ms * 20);
+    sim.calm_us     = sim.delay_lo_us + rng_log(r, 100, base_ms * 20);
+    sim.delay_hi_us = rng_percent(r, 80) ? sim.calm_us : sim.calm_us + rng_range(r, base_ms * 20, base_ms * 100);
     sim.tail_us     = sim.delay_hi_us + rng_log(r, base_ms * 100, base_ms * 3000);
     sim.tail_permille      = rng_percent(r, 40) ? 0 : (int)rng_log(r, 1, 200);
     sim.lose_permille      = rng_percent(r, 40) ? 0 : (int)rng_log(r, 1, 200);
@@ -259,7 +260,7 @@ static void fault_strikes(fault_kind kind, bool one_of_a_burst) {
 /* ---- phases ------------------------------------------------------------------------------------------------------------------ */
 static int64_t slowest_us(int64_t ms) { return ms * 1000 * SIM_RATE_ONE / sim.rate_lo; }
 
-static int64_t round_trips_us(int trips) { return trips * 2 * sim.delay_hi_us + 60000; }   /* plain sleepers look every 20 ms */
+static int64_t round_trips_us(int trips) { return trips * 2 * sim.calm_us + 60000; }   /* plain sleepers look every 20 ms */
 
 /* Once faults have stopped: the slowest candidate's back-off, a pause that a resignation still asked for and work that has
    still to drain; then the longest lease anybody may hold, and another one if the store forgot it. */

@@ -181,7 +181,7 @@ typedef struct world {
     int64_t     lease_max_ms;
     int64_t     mean_us[FAULT_KINDS];                           /* between two faults of a kind; 0: never             */
     int         lose_permille, duplicate_permille, tail_permille;
-    int64_t     delay_lo_us, delay_hi_us, tail_us;
+    int64_t     delay_lo_us, delay_hi_us, tail_us, calm_us;
     int64_t     outage_us, errors_us, slow_us;                  /* until then                                         */
     /* phases */
     phase_kind  phase;
