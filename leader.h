@@ -905,8 +905,9 @@ LEADER_API bool leader_is_healthy(const leader_t *l, int64_t tolerance_ms) {
     int64_t due = LEADER_LOAD_(&l->due_ms), now = leader_now_(l);
     if (s.state == LEADER_STATE_STOPPED) return true;
     if (due != LEADER_NEVER_ && now - due > tolerance_ms) return false;
+    if (s.state != LEADER_STATE_LEADER) return true;
     int64_t renewed = s.until_ms - l->cfg.renew_deadline_ms;
-    return s.state != LEADER_STATE_LEADER || now - renewed - l->cfg.renew_ms <= tolerance_ms;
+    return now - renewed - l->cfg.renew_ms <= tolerance_ms;
 }
 
 LEADER_API leader_stats leader_get_stats(const leader_t *l) {
@@ -1481,7 +1482,7 @@ LEADER_API int leader_tick(leader_t *l) {
     }
     int64_t due = LEADER_LOAD_(&l->due_ms);
     if (due != LEADER_NEVER_) LEADER_KEEP_MAX_(l, tick_late_ms_max, l->now_ms - due);
-    LEADER_STORE_(&l->due_ms, INT64_MAX);       /* a word that comes while we step makes it due again             */
+    LEADER_STORE_(&l->due_ms, l->now_ms + IDLE_MS);     /* a word that comes while we step makes it due again     */
     bool polls = l->cfg.backend.poll && l->state != LEADER_STATE_STOPPED;
     bool again = l->op == LEADER_OP_NONE_ && l->polled_ms == l->now_ms;
     if (polls && !again) {
