@@ -1307,6 +1307,7 @@ static void leader_release_answered_(leader_t *l, leader_result result) {
     if (result == LEADER_OK) {
         LEADER_COUNT_(l, releases);
         LEADER_KEEP_(l, success_ms, l->now_ms);
+        l->error_now = false;
     } else if (result != LEADER_LOST) {
         leader_fail_(l, LEADER_OP_RELEASE_, result, NULL);
         int limit = l->cfg.renew_retries < 0 ? 3 : l->cfg.renew_retries;
