@@ -364,7 +364,7 @@ static UTEST_UNUSED_ int utest_truth_(int *utest_result, const char *file, int l
 /* limit: compare so many bytes at most. NULL is no string: neither equal to anything nor different from it. */
 static UTEST_UNUSED_ int utest_strings_(int *utest_result, const char *file, int line, const char *x, const char *y, size_t limit,
                                               int want_equal, const char *message) {
-    if (x && y && (strncmp(x, y, limit) == 0) == want_equal) return 1;
+    if (x && y && ((limit == SIZE_MAX ? strcmp(x, y) : strncmp(x, y, limit)) == 0) == want_equal) return 1;
     utest_fail_begin_(utest_result, file, line);
     utest_say_("  Expected : \"%s\"%s\n    Actual : \"%s\"\n", x ? x : "(NULL)", want_equal ? "" : " to differ", y ? y : "(NULL)");
     if (limit != SIZE_MAX) utest_say_("    Length : %llu\n", (unsigned long long)limit);
