@@ -996,15 +996,27 @@ static void leader_fail_(leader_t *l, int op, leader_result code, const char *te
     if (!l->error_said) leader_log_(l, LEADER_LOG_WARN, "%s", line);
 }
 
-/* Shows who leads. True: it is another one than before. */
-static bool leader_set_leader_(leader_t *l, const char *identity, uint64_t token) {
+/* Shows the state, what follows from it, and who leads (NULL: as before) in one piece. Nobody reads true before the rest
+   is shown, nor after it is taken back. True: another one leads than before. */
+static bool leader_enter_(leader_t *l, leader_state state, const char *leader, uint64_t token) {
+    bool leading = state == LEADER_STATE_LEADER;
+    if (!leading) LEADER_STORE_(&l->until_ms, LEADER_NEVER_);
     leader_shown_ s = leader_shown_now_(l);
-    bool other = strcmp(s.leader, identity) != 0;
-    if (other || s.seen_token != token) s.since_ms = l->now_ms;
-    s.seen_token = token;
-    memset(s.leader, 0, sizeof s.leader);
-    memcpy(s.leader, identity, strlen(identity));
+    bool other = leader && strcmp(s.leader, leader) != 0;
+    l->state = state;
+    s.state = state;
+    s.token = leading ? l->token : 0;
+    s.until_ms = leading ? l->lease_until_ms : LEADER_NEVER_;
+    s.lease_until_ms = leading || state == LEADER_STATE_DRAINING ? l->lease_until_ms : LEADER_NEVER_;
+    s.confirmed_ms = l->confirmed_ms;
+    if (leader) {
+        if (other || s.seen_token != token) s.since_ms = l->now_ms;
+        s.seen_token = token;
+        memset(s.leader, 0, sizeof s.leader);
+        memcpy(s.leader, leader, strlen(leader));
+    }
     leader_show_(l, &s);
+    if (leading) LEADER_STORE_(&l->until_ms, l->lease_until_ms);
     return other;
 }
 
@@ -1014,7 +1026,7 @@ static void leader_tell_leader_(leader_t *l, const char *identity) {
 }
 
 static void leader_note_leader_(leader_t *l, const char *identity, uint64_t token) {
-    if (leader_set_leader_(l, identity, token)) leader_tell_leader_(l, identity);
+    if (leader_enter_(l, l->state, identity, token)) leader_tell_leader_(l, identity);
 }
 
 /* ---- the core as backends see it --------------------------------------------------------------------------------- */
@@ -1152,26 +1164,10 @@ static const leader_record leader_nobody_ = {"", 0, 0, 0, 0};
 
 /* ---- terms ------------------------------------------------------------------------------------------------------- */
 
-/* Shows the state and what follows from it. Nobody reads true before the rest is shown, nor after it is taken back. */
-static void leader_enter_(leader_t *l, leader_state state) {
-    bool leading = state == LEADER_STATE_LEADER;
-    if (!leading) LEADER_STORE_(&l->until_ms, LEADER_NEVER_);
-    leader_shown_ s = leader_shown_now_(l);
-    l->state = state;
-    s.state = state;
-    s.token = leading ? l->token : 0;
-    s.until_ms = leading ? l->lease_until_ms : LEADER_NEVER_;
-    s.lease_until_ms = leading || state == LEADER_STATE_DRAINING ? l->lease_until_ms : LEADER_NEVER_;
-    s.confirmed_ms = l->confirmed_ms;
-    leader_show_(l, &s);
-    if (leading) LEADER_STORE_(&l->until_ms, l->lease_until_ms);
-}
-
 static void leader_start_term_(leader_t *l) {
     l->retries = 0;
     LEADER_COUNT_(l, terms);
-    bool other = leader_set_leader_(l, l->identity, l->token);
-    leader_enter_(l, LEADER_STATE_LEADER);
+    bool other = leader_enter_(l, LEADER_STATE_LEADER, l->identity, l->token);
     leader_log_(l, LEADER_LOG_INFO, "leading, token %llu", (unsigned long long)l->token);
     if (l->cfg.on_started_leading) l->cfg.on_started_leading(l->cfg.user, l->token);
     if (other) leader_tell_leader_(l, l->identity);
@@ -1182,8 +1178,7 @@ static void leader_start_term_(leader_t *l) {
 static void leader_end_term_(leader_t *l, leader_result why, const leader_record *next) {
     bool lost = why == LEADER_LOST || why == LEADER_E_DUPLICATE;
     leader_cancel_(l);
-    leader_enter_(l, lost ? LEADER_STATE_FOLLOWER : LEADER_STATE_DRAINING);
-    leader_set_leader_(l, "", 0);
+    leader_enter_(l, lost ? LEADER_STATE_FOLLOWER : LEADER_STATE_DRAINING, "", 0);
     l->undrained = true;
     l->holding = !lost;
     l->next_ms = l->now_ms;
@@ -1199,7 +1194,7 @@ static void leader_end_term_(leader_t *l, leader_result why, const leader_record
 static void leader_let_go_(leader_t *l) {
     l->holding = l->maybe_ours = false;
     l->failing = 0;
-    leader_enter_(l, l->stopping ? LEADER_STATE_STOPPED : LEADER_STATE_FOLLOWER);
+    leader_enter_(l, l->stopping ? LEADER_STATE_STOPPED : LEADER_STATE_FOLLOWER, NULL, 0);
     l->next_ms = l->now_ms + l->cfg.retry_ms;
     if (l->pause_ms) l->pause_until_ms = l->now_ms + l->pause_ms;
     l->pause_ms = 0;
@@ -1208,7 +1203,7 @@ static void leader_let_go_(leader_t *l) {
 static void leader_start_release_(leader_t *l) {
     l->retries = 0;
     l->next_ms = l->now_ms;
-    leader_enter_(l, LEADER_STATE_RELEASING);
+    leader_enter_(l, LEADER_STATE_RELEASING, NULL, 0);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
@@ -1250,7 +1245,7 @@ static void leader_looked_(leader_t *l, int op, leader_result result, const lead
     bool other = strcmp(seen->holder, l->identity) != 0 || result == LEADER_E_DUPLICATE;
     if (result >= 0 || result == LEADER_E_DUPLICATE) {
         l->confirmed_ms = l->now_ms;
-        leader_enter_(l, l->state);
+        leader_enter_(l, l->state, NULL, 0);
         if (op == LEADER_OP_ACQUIRE_) { l->maybe_ours = false; l->answered = true; }
     }
     if (result >= 0) LEADER_KEEP_(l, success_ms, l->now_ms);
@@ -1274,7 +1269,7 @@ static void leader_renewed_(leader_t *l) {
     l->lease_until_ms = l->sent_ms + l->cfg.renew_deadline_ms - LEADER_CLOCK_GRAIN_MS_;
     l->next_ms = l->sent_ms + l->cfg.renew_ms;
     l->confirmed_ms = l->now_ms;
-    leader_enter_(l, l->state);
+    leader_enter_(l, l->state, NULL, 0);
 }
 
 /* A renewal failed, but the lease may well be ours: try again soon, within the deadline. */
