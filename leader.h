@@ -1138,6 +1138,12 @@ static int64_t leader_retry_delay_(const leader_config *cfg, int retry) { return
 static int64_t leader_min_(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t leader_max_(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Within a pause nothing is planned for later than its end. */
+static void leader_plan_(leader_t *l, int64_t wait) {
+    l->next_ms = l->now_ms + wait;
+    if (l->now_ms < l->pause_until_ms) l->next_ms = leader_min_(l->next_ms, l->pause_until_ms);
+}
+
 /* When a standby tries again: at the moment when the lease can have run out, if the store could tell, but within
    retry_ms; after errors later and later. Jitter only ever adds. */
 static void leader_plan_attempt_(leader_t *l, leader_result result, const leader_record *seen) {
@@ -1157,7 +1163,7 @@ static void leader_plan_attempt_(leader_t *l, leader_result result, const leader
         wait = leader_max_(wait, leader_min_(seen->again_ms, cfg->retry_max_ms));
         wait = leader_min_(wait + (int64_t)leader_random_below_(l, (uint64_t)(wait / 4 + 1)), cfg->retry_max_ms);
     }
-    l->next_ms = l->now_ms + wait;
+    leader_plan_(l, wait);
 }
 
 static const leader_record leader_nobody_ = {"", 0, 0, 0, 0};
@@ -1195,9 +1201,9 @@ static void leader_let_go_(leader_t *l) {
     l->holding = l->maybe_ours = false;
     l->failing = 0;
     leader_enter_(l, l->stopping ? LEADER_STATE_STOPPED : LEADER_STATE_FOLLOWER, NULL, 0);
-    l->next_ms = l->now_ms + l->cfg.retry_ms;
     if (l->pause_ms) l->pause_until_ms = l->now_ms + l->pause_ms;
     l->pause_ms = 0;
+    leader_plan_(l, l->cfg.retry_ms);
 }
 
 static void leader_start_release_(leader_t *l) {
@@ -1398,13 +1404,12 @@ static bool leader_follow_(leader_t *l) {
         return true;
     }
     if (l->holding) return l->now_ms >= l->next_ms && leader_send_(l, LEADER_OP_RENEW_);
-    if (l->now_ms < l->pause_until_ms && l->next_ms > l->pause_until_ms) l->next_ms = l->pause_until_ms;
     if (!l->noticed && l->now_ms < l->next_ms) return false;
     if (!leader_may_ask_(l)) return false;
     if (leader_may_compete_(l)) return leader_send_(l, LEADER_OP_ACQUIRE_);
     if (l->cfg.backend.observe) return leader_send_(l, LEADER_OP_OBSERVE_);
     l->noticed = false;
-    l->next_ms = l->now_ms + l->cfg.retry_ms;
+    leader_plan_(l, l->cfg.retry_ms);
     return false;
 }
 
