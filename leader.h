@@ -1080,16 +1080,20 @@ static void leader_cancel_(leader_t *l) {
     if (l->cfg.backend.cancel) l->cfg.backend.cancel(l->cfg.backend.self);
 }
 
+/* In a child that ran no fork handler? Then nothing here is its own: no backend function may be called. */
+static bool leader_stray_(leader_t *l) {
+    if (leader_pid_() == l->pid) return false;
+    LEADER_STORE_(&l->until_ms, LEADER_NEVER_);
+    LEADER_STORE_(&l->life, 0u);
+    return true;
+}
+
 static bool leader_answer_(leader_t *l);
 
 /* Reads the clock, then sends: a validity that starts here can only be shorter than what the store grants. */
 static bool leader_send_(leader_t *l, int op) {
     LEADER_ASSERT(l->op == LEADER_OP_NONE_);
-    if (leader_pid_() != l->pid) {              /* a child that ran no fork handler: nothing here is its own      */
-        LEADER_STORE_(&l->until_ms, LEADER_NEVER_);
-        LEADER_STORE_(&l->life, 0u);
-        return false;
-    }
+    if (leader_stray_(l)) return false;
     l->op = op;
     l->seq += 1;
     l->noticed = false;
@@ -1486,6 +1490,7 @@ LEADER_API int leader_tick(leader_t *l) {
     LEADER_STORE_(&l->due_ms, l->now_ms + IDLE_MS);     /* a word that comes while we step makes it due again     */
     bool polls = l->cfg.backend.poll && l->state != LEADER_STATE_STOPPED;
     bool again = l->op == LEADER_OP_NONE_ && l->polled_ms == l->now_ms;
+    if ((l->op != LEADER_OP_NONE_ || (polls && !again)) && leader_stray_(l)) return IDLE_MS;
     if (polls && !again) {
         l->polled_ms = l->now_ms;
         if (l->cfg.backend.poll(l->cfg.backend.self)) l->noticed = true;
@@ -1537,7 +1542,7 @@ LEADER_API leader_result leader_wait(leader_t *l, int64_t timeout_ms) {
 }
 
 LEADER_API leader_result leader_close(leader_t *l, int64_t timeout_ms) {
-    if (!leader_mine_(l)) return LEADER_OK;     /* zeroed, closed, or the parent's: nothing of ours               */
+    if (!leader_mine_(l) || leader_stray_(l)) return LEADER_OK;     /* zeroed, closed, or the parent's            */
     if (leader_reentered_(l)) return LEADER_E_REENTRANT;
     leader_stop(l);
     leader_result result = leader_run_(l, timeout_ms, true);
