@@ -33,6 +33,8 @@ typedef struct fake {
     leader_t      me;
     leader_config cfg;
     int64_t       now_ms;           /* the clock                                                                  */
+    int64_t       creep_ms;         /* it goes on by this much whenever somebody looks at it                      */
+    bool          real_time;        /* it is the real one: for what really sleeps                                 */
 
     fake_answer   script[OPS][FAKE_SCRIPT_MAX], always[OPS];
     int           scripted[OPS], played[OPS];
@@ -234,7 +236,12 @@ static inline void fake_on_log_(void *user, leader_level level, const char *text
 }
 static inline bool fake_is_healthy_(void *user) { ((fake *)user)->healthy_asked++; return ((fake *)user)->healthy; }
 static inline bool fake_is_drained_(void *user) { ((fake *)user)->drained_asked++; return ((fake *)user)->drained; }
-static inline int64_t fake_clock_(void *user) { return ((const fake *)user)->now_ms; }
+static inline int64_t fake_clock_(void *user) {
+    fake *f = (fake *)user;
+    f->now_ms += f->creep_ms;
+    if (f->real_time) f->now_ms = leader_clock_ms_();
+    return f->now_ms;
+}
 
 /* ---- set-up and time --------------------------------------------------------------------------------------------- */
 

@@ -516,6 +516,16 @@ FAKE_TEST(resign, with_a_pause_shorter_than_retry_ms_competes_after_the_pause) {
     ASSERT_EQ(2, sends(f, ACQUIRE));
 }
 
+FAKE_TEST(resign, with_a_pause_that_ends_before_the_next_look_at_the_clock_competes_at_once) {
+    lead(f);
+    f->creep_ms = 2;
+    leader_resign(&f->me, 1);
+    tick(f);
+    tick(f);
+    ASSERT_EQ(2, sends(f, ACQUIRE));
+    f->creep_ms = 0;
+}
+
 FAKE_TEST(resign, pauses_from_the_end_of_the_release_not_from_the_request) {
     drain(f);
     leader_resign(&f->me, 1000);
