@@ -1803,10 +1803,13 @@ static uint64_t leader_file_number_(const char *name) {
 
 static void leader_file_number_name_(char name[LEADER_FILE_NAME_MAX_], uint64_t number) { snprintf(name, LEADER_FILE_NAME_MAX_, "%llu", (unsigned long long)number); }
 
-/* Does the name stand for the very file that is open as fd? */
-static bool leader_file_is_(int dir, const char *name, int fd) {
+/* Does the name stand for the very file that is open as fd? OK, LOST, or E_IO: it cannot be told, see errno. */
+static leader_result leader_file_is_(int dir, const char *name, int fd) {
     struct stat a, b;
-    return fd >= 0 && fstat(fd, &a) == 0 && fstatat(dir, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    if (fd < 0) return LEADER_LOST;
+    if (fstat(fd, &a) != 0) return LEADER_E_IO;
+    if (fstatat(dir, name, &b, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? LEADER_LOST : LEADER_E_IO;
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino ? LEADER_OK : LEADER_LOST;
 }
 
 static void leader_file_shut_(int *fd) {
@@ -2045,7 +2048,7 @@ static bool leader_file_lock_free_(int dir, const char *name, uint64_t device, u
     struct stat st;
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool is_free = fd >= 0 && fstat(fd, &st) == 0 && (inode == 0 || ((uint64_t)st.st_dev == device && (uint64_t)st.st_ino == inode))
-        && leader_file_lock_(fd, F_OFD_GETLK) && leader_file_is_(dir, name, fd);
+        && leader_file_lock_(fd, F_OFD_GETLK) && leader_file_is_(dir, name, fd) == LEADER_OK;
     leader_file_shut_(&fd);
     return is_free;
 }
@@ -2062,7 +2065,7 @@ static void leader_file_take_lock_(leader_file *f, int dir) {
     struct stat st;
     leader_file_name_(name, "lock", f->nonce);
     for (int tries = 0; tries < 3; tries++) {   /* a sweep can remove the name before it is locked                */
-        if (f->lock_inode && leader_file_is_(dir, name, f->lock_fd)) return;
+        if (f->lock_inode && leader_file_is_(dir, name, f->lock_fd) == LEADER_OK) return;
         leader_file_shut_(&f->lock_fd);
         f->lock_device = f->lock_inode = 0;
         f->lock_fd = openat(dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, f->mode);
@@ -2165,17 +2168,18 @@ static leader_result leader_file_settle_(leader_file *f, int dir, uint64_t base,
     leader_result result = leader_file_list_(f, dir, base, &after);
     if (result != LEADER_OK) return result;
     leader_file_number_name_(name, base ? base : number);
-    bool counts = after.highest == number && after.newer == 1 && leader_file_is_(dir, name, base ? f->base_fd : fd)
-               && leader_file_is_(AT_FDCWD, f->dir, dir);   /* and nobody moved the directory away under us       */
+    result = after.highest == number && after.newer == 1 ? leader_file_is_(dir, name, base ? f->base_fd : fd) : LEADER_LOST;
+    if (result == LEADER_OK) result = leader_file_is_(AT_FDCWD, f->dir, dir);    /* nobody moved it away under us    */
+    if (result == LEADER_E_IO) return leader_file_errno_(f, "cannot look into", f->dir);
     leader_file_number_name_(name, number);
-    if (!counts && leader_file_is_(dir, name, fd)) unlinkat(dir, name, 0);
-    for (int i = 0; counts && i < after.count && i < LEADER_LISTED_MAX_; i++) {
+    if (result == LEADER_LOST && leader_file_is_(dir, name, fd) == LEADER_OK) unlinkat(dir, name, 0);
+    for (int i = 0; result == LEADER_OK && i < after.count && i < LEADER_LISTED_MAX_; i++) {
         leader_file_number_name_(name, after.numbers[i]);
         if (after.numbers[i] < number && after.numbers[i] != base) unlinkat(dir, name, 0);
     }
     leader_file_number_name_(name, base);
-    if (counts && base) unlinkat(dir, name, 0);
-    return counts ? LEADER_OK : LEADER_LOST;
+    if (result == LEADER_OK && base) unlinkat(dir, name, 0);
+    return result;
 }
 
 /* The one way in which the record changes. OK: the write counts. LOST: somebody was first, or the record that it was
