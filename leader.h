@@ -2530,6 +2530,8 @@ static void leader_file_close_(void *self) {
         /* The name goes first: a lock that turns free under its name would tell standbys that we are dead, although the
            lease may have been kept on purpose or work may still go on. If it cannot go, the lock stays ours until we die. */
         int dir = open(f->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        leader_file_name_(name, "draft", f->nonce);
+        if (dir >= 0) unlinkat(dir, name, 0);   /* if it could not be removed when it had served                  */
         leader_file_name_(name, "lock", f->nonce);
         bool gone = dir < 0 ? errno == ENOENT : unlinkat(dir, name, 0) == 0 || errno == ENOENT;
         leader_file_shut_(&dir);
