@@ -90,6 +90,7 @@ enum { COUNT, STOP, KILL, FAIL };
 
 typedef struct run {
     int op, how, point, error;      /* point: the system call of the operation before which it happens            */
+    bool lie;                       /* the call is carried out, but the victim hears that it failed               */
     store s;
     shared *sh;
     pid_t victim;
@@ -340,7 +341,7 @@ static bool refuse_call(run *r) {
 #if defined(__x86_64__)
     int status;
     unsigned long result = (unsigned long)-(long)r->error;
-    return ptrace(PTRACE_POKEUSER, r->victim, (void *)offsetof(struct user_regs_struct, orig_rax), (void *)-1L) == 0
+    return (r->lie || ptrace(PTRACE_POKEUSER, r->victim, (void *)offsetof(struct user_regs_struct, orig_rax), (void *)-1L) == 0)
         && ptrace(PTRACE_SYSCALL, r->victim, NULL, NULL) == 0 && waitpid(r->victim, &status, 0) == r->victim && WIFSTOPPED(status)
         && ptrace(PTRACE_POKEUSER, r->victim, (void *)offsetof(struct user_regs_struct, rax), (void *)result) == 0;
 #else
@@ -378,7 +379,7 @@ static bool run_it(run *r) {
     close_rival(r);
     bool good = r->wrong == NULL;
     if (!good) {
-        printf("%s, %s before call %d (number %ld)%s%s: %s\n", op_names[r->op], r->how == STOP ? "stopped" : r->how == KILL ? "killed" : r->how == FAIL ? "refused" : "run",
+        printf("%s, %s before call %d (number %ld)%s%s: %s\n", op_names[r->op], r->how == STOP ? "stopped" : r->how == KILL ? "killed" : r->lie ? "lied to" : r->how == FAIL ? "refused" : "run",
                r->point, r->call, r->error ? " with " : "", r->error ? strerror(r->error) : "", r->wrong);
         fflush(stdout);
     }
@@ -389,23 +390,22 @@ static bool run_it(run *r) {
 
 /* ---- every point of every operation, in a few processes at a time -------------------------------------------------- */
 
-static int calls_of(int op, int how) {
+static int calls_of(int op) {
     run r;
     memset(&r, 0, sizeof r);
     r.op = op;
     r.how = COUNT;
     r.point = 1 << 20;
-    (void)how;
     return run_it(&r) ? r.calls : -1;
 }
 
 typedef struct board { int next, done, bad; } board;
 
 static void every_point(int *utest_result, int how, int least_calls) {
-    static const int errors[] = {ENOSPC, EIO, EINTR, EMFILE};
-    int counts[OPS], total = 0, variants = how == FAIL ? 4 : 1;
+    static const int errors[] = {ENOSPC, EIO, EINTR, EMFILE, EIO};
+    int counts[OPS], total = 0, variants = how == FAIL ? 5 : 1;
     for (int op = 0; op < OPS; op++) {
-        counts[op] = calls_of(op, how);
+        counts[op] = calls_of(op);
         ASSERT_GE(counts[op], least_calls);          /* a write is many calls: fewer means that nothing was seen  */
         counts[op] += 3;                             /* a run may see a few more: notices                         */
         total += counts[op] * variants;
@@ -423,7 +423,8 @@ static void every_point(int *utest_result, int how, int least_calls) {
             run r;
             memset(&r, 0, sizeof r);
             r.how = how;
-            r.error = how == FAIL ? errors[task % 4] : 0;
+            r.error = how == FAIL ? errors[task % variants] : 0;
+            r.lie = task % variants == 4;
             r.point = task / variants;
             while (r.point >= counts[r.op]) r.point -= counts[r.op++];
             if (!run_it(&r)) ADD(b->bad, 1);
@@ -450,6 +451,230 @@ UTEST(file_stop, a_candidate_refused_any_one_system_call_of_any_write_recovers_a
 #else
     every_point(utest_result, FAIL, 12);
 #endif
+}
+
+/* ---- whole processes: killed, stopped, forked, of one name, many at once ------------------------------------------- */
+
+struct crowd { store s; shared *sh; pid_t pids[3]; player here; };
+
+static void crowd_config(struct crowd *w, leader_config *c, player *p, const char *identity, int64_t lease_ms) {
+    memset(c, 0, sizeof *c);
+    c->identity = identity;
+    c->backend = leader_file_backend(&p->f, w->s.path);
+    c->lease_ms = lease_ms;
+    c->on_started_leading = on_started;
+    c->user = w->sh;
+}
+/* A process that is a candidate until it is killed or told to quit; before that it can be a parent. */
+static void crowd_start(int *utest_result, struct crowd *w, int i, const char *identity, int64_t lease_ms, bool forks) {
+    fflush(stdout);
+    w->pids[i] = fork();
+    ASSERT_GE(w->pids[i], 0);
+    if (w->pids[i] != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    player *p = &w->sh->players[i];
+    leader_config c;
+    crowd_config(w, &c, p, identity, lease_ms);
+    if (leader_init(&p->l, &c) != LEADER_OK) _exit(1);
+    if (forks) {
+        if (leader_wait(&p->l, GENEROUS_MS) != LEADER_OK) _exit(2);
+        pid_t heir = fork();                         /* it has the lock's descriptor, and lives until the test is over */
+        if (heir == 0) {
+            prctl(PR_SET_PDEATHSIG, 0);
+            for (int64_t start = boot_ms(); !LOAD(w->sh->quit) && boot_ms() - start < 3 * GENEROUS_MS;) nap_ms(5);
+            ADD(w->sh->done, 1);
+            _exit(0);
+        }
+    }
+    while (!LOAD(w->sh->quit)) { leader_tick(&p->l); ask(w->sh, &p->l); leader_sleep(&p->l, 20); }
+    leader_close(&p->l, 3000);
+    _exit(0);
+}
+static bool there_leads(const struct crowd *w, int i) { return LOAD(w->sh->players[i].l.until_ms) > boot_ms(); }
+static void crowd_kill(struct crowd *w, int i) {
+    if (w->pids[i] <= 0) return;
+    kill(w->pids[i], SIGKILL);
+    waitpid(w->pids[i], NULL, 0);
+    w->pids[i] = 0;
+    STORE(w->sh->players[i].l.until_ms, LEADER_NEVER_);
+}
+/* Ticks the election of this process until it leads or the time is over. */
+static bool here_leads(struct crowd *w, int64_t within_ms, bool *overlapped) {
+    for (int64_t start = boot_ms(); boot_ms() - start < within_ms;) {
+        leader_tick(&w->here.l);
+        if (ask(w->sh, &w->here.l)) {
+            *overlapped = *overlapped || there_leads(w, 0) || there_leads(w, 1);
+            return true;
+        }
+        leader_sleep(&w->here.l, 20);
+    }
+    return false;
+}
+
+UTEST_F_SETUP(crowd) {
+    ASSERT_TRUE(store_make(&utest_fixture->s));
+    utest_fixture->sh = shared_make();
+    ASSERT_TRUE(utest_fixture->sh != NULL);
+}
+UTEST_F_TEARDOWN(crowd) {
+    STORE(utest_fixture->sh->quit, 1);
+    leader_close(&utest_fixture->here.l, 1000);
+    for (int i = 0; i < 3; i++) { if (utest_fixture->pids[i] > 0) kill(utest_fixture->pids[i], SIGCONT); crowd_kill(utest_fixture, i); }
+    EXPECT_EQ(0, LOAD(utest_fixture->sh->late_truths));
+    EXPECT_EQ(0, LOAD(utest_fixture->sh->unordered));
+    munmap(utest_fixture->sh, sizeof(shared));
+    store_remove(&utest_fixture->s);
+}
+#define W utest_fixture
+
+static void wait_until_there_leads(int *utest_result, struct crowd *w, int i) {
+    for (int64_t start = boot_ms(); !there_leads(w, i) && boot_ms() - start < GENEROUS_MS;) nap_ms(2);
+    ASSERT_TRUE(there_leads(w, i));
+}
+static void join_here(int *utest_result, struct crowd *w, const char *identity, int64_t lease_ms) {
+    leader_config c;
+    crowd_config(w, &c, &w->here, identity, lease_ms);
+    ASSERT_EQ(LEADER_OK, leader_init(&w->here.l, &c));
+}
+
+UTEST_F(crowd, a_killed_leader_is_succeeded_long_before_its_lease_runs_out) {
+    bool overlapped = false;
+    crowd_start(utest_result, W, 0, "doomed", 15000, false);
+    wait_until_there_leads(utest_result, W, 0);
+    join_here(utest_result, W, "standby", 15000);
+    EXPECT_FALSE(here_leads(W, 300, &overlapped));
+    int64_t killed = boot_ms();
+    crowd_kill(W, 0);
+    EXPECT_TRUE(here_leads(W, 10000, &overlapped));
+    EXPECT_LT(boot_ms() - killed, 10000);
+    printf("   after %lld ms\n", (long long)(boot_ms() - killed));
+    EXPECT_FALSE(overlapped);
+}
+UTEST_F(crowd, a_standby_that_starts_after_the_death_does_not_wait_for_the_lease_either) {
+    bool overlapped = false;
+    crowd_start(utest_result, W, 0, "doomed", 15000, false);
+    wait_until_there_leads(utest_result, W, 0);
+    crowd_kill(W, 0);
+    join_here(utest_result, W, "newcomer", 15000);
+    EXPECT_TRUE(here_leads(W, 10000, &overlapped));
+    EXPECT_EQ(1, store_names(&W->s).locks);
+}
+UTEST_F(crowd, a_stopped_leader_is_not_succeeded_before_its_lease_runs_out_and_reads_false_when_it_goes_on) {
+    bool overlapped = false;
+    crowd_start(utest_result, W, 0, "sleeper", 2000, false);
+    wait_until_there_leads(utest_result, W, 0);
+    join_here(utest_result, W, "standby", 2000);
+    EXPECT_FALSE(here_leads(W, 100, &overlapped));
+    ASSERT_EQ(0, kill(W->pids[0], SIGSTOP));
+    ASSERT_EQ(W->pids[0], waitpid(W->pids[0], NULL, WUNTRACED));
+    int64_t renewed = W->sh->players[0].l.sent_ms;
+    ASSERT_TRUE(here_leads(W, GENEROUS_MS, &overlapped));
+    EXPECT_GT(boot_ms(), renewed + 2000);
+    ASSERT_EQ(0, kill(W->pids[0], SIGCONT));
+    for (int i = 0; i < 50; i++) {                   /* it asks at once, before any tick; so do we                */
+        leader_tick(&W->here.l);
+        ask(W->sh, &W->here.l);
+        EXPECT_FALSE(there_leads(W, 0));
+        leader_sleep(&W->here.l, 10);
+    }
+    EXPECT_FALSE(overlapped);
+    EXPECT_TRUE(leader_is_leader(&W->here.l));
+}
+UTEST_F(crowd, a_forked_child_that_inherited_the_lock_keeps_it_and_the_lease_decides) {
+    bool overlapped = false;
+    crowd_start(utest_result, W, 0, "parent", 3000, true);
+    wait_until_there_leads(utest_result, W, 0);
+    for (int i = 0; i < 100 && LOAD(W->sh->players[0].l.counts.renewals) == 0; i++) nap_ms(30);      /* it has forked */
+    join_here(utest_result, W, "standby", 3000);
+    EXPECT_FALSE(here_leads(W, 50, &overlapped));
+    kill(W->pids[0], SIGKILL);
+    waitpid(W->pids[0], NULL, 0);
+    int64_t renewed = W->sh->players[0].l.sent_ms;
+    W->pids[0] = 0;
+    STORE(W->sh->players[0].l.until_ms, LEADER_NEVER_);
+    EXPECT_TRUE(here_leads(W, GENEROUS_MS, &overlapped));
+    EXPECT_GT(boot_ms(), renewed + 3000);
+    STORE(W->sh->quit, 1);                           /* the child of the dead one ends by itself                  */
+    for (int64_t start = boot_ms(); !LOAD(W->sh->done) && boot_ms() - start < GENEROUS_MS;) nap_ms(5);
+    EXPECT_EQ(1, LOAD(W->sh->done));
+}
+UTEST_F(crowd, of_two_processes_with_one_name_one_leads_and_the_other_says_duplicate_until_the_first_is_dead) {
+    crowd_start(utest_result, W, 0, "twin", 15000, false);
+    wait_until_there_leads(utest_result, W, 0);
+    crowd_start(utest_result, W, 1, "twin", 15000, false);
+    for (int64_t start = boot_ms(); LOAD(W->sh->players[1].l.counts.failures_duplicate) == 0 && boot_ms() - start < GENEROUS_MS;) nap_ms(5);
+    EXPECT_GT(LOAD(W->sh->players[1].l.counts.failures_duplicate), (uint64_t)0);
+    EXPECT_TRUE(there_leads(W, 0));
+    EXPECT_FALSE(there_leads(W, 1));
+    int64_t killed = boot_ms();
+    crowd_kill(W, 0);
+    wait_until_there_leads(utest_result, W, 1);
+    EXPECT_LT(boot_ms() - killed, 14000);
+}
+UTEST_F(crowd, many_that_find_an_empty_store_at_the_same_moment_make_one_leader) {
+    for (int round = 0; round < 15; round++) {
+        enum { MANY = 8 };
+        pid_t pids[MANY];
+        store_remove_tree(W->s.dir);
+        unlink(W->s.path);
+        memset(W->sh, 0, sizeof *W->sh);
+        fflush(stdout);
+        for (int i = 0; i < MANY; i++) {
+            pids[i] = fork();
+            ASSERT_GE(pids[i], 0);
+            if (pids[i] != 0) continue;
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            player p;
+            leader_config c;
+            char name[16];
+            snprintf(name, sizeof name, "n%d", i);
+            crowd_config(W, &c, &p, name, 15000);
+            c.retry_ms = 10;
+            if (leader_init(&p.l, &c) != LEADER_OK) _exit(1);
+            ADD(W->sh->ready, 1);
+            while (!LOAD(W->sh->go)) nap_ms(0);
+            bool led = false;
+            while (!LOAD(W->sh->quit)) {
+                leader_tick(&p.l);
+                if (ask(W->sh, &p.l) && !led) { led = true; ADD(W->sh->done, 1); }
+                leader_sleep(&p.l, 5);
+            }
+            _exit(0);                                /* without a release: those that come last sweep             */
+        }
+        for (int64_t start = boot_ms(); LOAD(W->sh->ready) < MANY && boot_ms() - start < GENEROUS_MS;) nap_ms(1);
+        STORE(W->sh->go, 1);
+        for (int64_t start = boot_ms(); !LOAD(W->sh->done) && boot_ms() - start < GENEROUS_MS;) nap_ms(1);
+        nap_ms(30);
+        EXPECT_EQ(1, LOAD(W->sh->done));             /* with a lease of 15 s nobody can have followed             */
+        STORE(W->sh->quit, 1);
+        for (int i = 0; i < MANY; i++) {
+            int status;
+            EXPECT_EQ(pids[i], waitpid(pids[i], &status, 0));
+            EXPECT_EQ(0, status);
+        }
+        EXPECT_EQ(0, LOAD(W->sh->late_truths) + LOAD(W->sh->unordered));
+    }
+    STORE(W->sh->quit, 0);
+}
+UTEST_F(crowd, three_that_are_killed_stopped_and_restarted_at_random_never_lead_together_and_recover) {
+    uint64_t random = 88172645463325252u;
+    static const char *const who[] = {"a", "b", "c"};
+    int overlaps = 0;
+    bool stopped[3] = {false, false, false};
+    for (int step = 0; step < 250; step++) {
+        random ^= random << 13; random ^= random >> 7; random ^= random << 17;
+        int i = (int)(random % 3), what = (int)(random >> 40 & 7);
+        if (W->pids[i] == 0) crowd_start(utest_result, W, i, who[i], 300, false);
+        else if (stopped[i]) { kill(W->pids[i], SIGCONT); stopped[i] = false; }
+        else if (what < 2) crowd_kill(W, i);
+        else if (what < 5) { kill(W->pids[i], SIGSTOP); stopped[i] = true; }
+        for (int64_t until = boot_ms() + (int64_t)(random >> 50 & 31); boot_ms() < until;) { overlaps += two_lead(W->sh); nap_ms(1); }
+    }
+    EXPECT_EQ(0, overlaps);
+    for (int i = 0; i < 3; i++) if (stopped[i]) kill(W->pids[i], SIGCONT);
+    bool one = false;
+    for (int64_t start = boot_ms(); !one && boot_ms() - start < GENEROUS_MS; nap_ms(2)) one = there_leads(W, 0) || there_leads(W, 1) || there_leads(W, 2);
+    EXPECT_TRUE(one);
 }
 
 UTEST_MAIN()
