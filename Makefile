@@ -21,8 +21,12 @@ HEADERS  := $(wildcard leader.h backends/*.h tests/*.h tests/*/*.h examples/*.h 
 # The core tests are every tests/test_*.c that needs no server.
 CORE     := $(filter-out test_redis% test_k8s%,$(patsubst tests/%.c,%,$(wildcard tests/test_*.c)))
 THREADS  := $(filter test_threads,$(CORE))
-EXAMPLES := $(filter-out $(EXAMPLES_EXCEPT),$(patsubst examples/%.c,%,$(wildcard examples/*.c)))
-EXAMPLES_CXX := $(patsubst examples/%.cpp,%,$(wildcard examples/*.cpp))
+BENCHES  := $(patsubst bench/%.c,%,$(wildcard bench/*.c))
+
+# The examples whose library is not installed are left out. Looked at only where it matters: it runs the preprocessor.
+lacks     = $(shell echo '\#include <$(1)>' | $(CC) -E -x c - >/dev/null 2>&1 || echo $(2))
+LACKING   = $(call lacks,uv.h,libuv) $(call lacks,ev.h,libev) $(call lacks,sys/epoll.h,epoll)
+EXAMPLES  = $(filter-out $(LACKING),$(patsubst examples/%.c,%,$(wildcard examples/*.c))) $(patsubst examples/%.cpp,%,$(wildcard examples/*.cpp))
 
 # The thread sanitizer does not start where addresses are randomised more widely than it was built for.
 UNRANDOMIZED := $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -38,6 +42,8 @@ CORE_SUITES += $(foreach t,$(THREADS),$(call suite,$(t)-tsan,600,$(UNRANDOMIZED)
 CORE_SUITES += $(if $(wildcard tests/sim.c),$(call suite,sim,900))
 
 ALL_SUITES  := $(CORE_SUITES)
+ALL_SUITES  += 'examples 600 $(MAKE) -s examples && tests/test_examples'
+ALL_SUITES  += 'readme 300 tests/readme_snippets'
 ALL_SUITES  += 'matrix 900 tests/matrix --all'
 
 # ---- targets -------------------------------------------------------------------------------------------------------------------------
@@ -47,7 +53,7 @@ help:
 	@echo "make test        everything, after installing what is missing with apt-get"
 	@echo "make test-core   the core only; UTEST=dir/utest.h uses another utest.h"
 	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
-	@echo "make bench       figures, as ratios to a limit measured in the same run"
+	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
 	@echo "make matrix      every compiler and language standard, as a table"
 	@echo "make examples    the programs in examples/"
 	@echo "make clean       removes build/"
@@ -69,13 +75,14 @@ programs: $(addprefix $(OUT)/,$(CORE) $(addsuffix -tsan,$(THREADS)) $(if $(wildc
 sim: $(OUT)/sim
 	@$(OUT)/sim $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
 
-bench: $(OUT)/bench
-	@$(OUT)/bench
+bench: $(addprefix $(OUT)/,$(BENCHES))
+	@$(foreach b,$(sort $(BENCHES)),$(OUT)/$(b) $(if $(filter bench,$(b)),,--no-head) $(BENCH_FLAGS) &&) true
 
 matrix:
 	@tests/matrix
 
-examples: $(addprefix $(OUT)/examples/,$(EXAMPLES) $(EXAMPLES_CXX))
+examples:
+	@$(MAKE) $(addprefix $(OUT)/examples/,$(EXAMPLES))
 
 clean:
 	rm -rf build
@@ -100,8 +107,8 @@ $(OUT)/sim: CFLAGS = -O2 -g
 $(OUT)/sim: tests/sim.c $(wildcard tests/sim/*) $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(addprefix -Wl$(comma)--wrap=,$(SIM_CALLS)) $(LIBS)
 
-$(OUT)/bench: CFLAGS = -O2 -g
-$(OUT)/bench: bench/bench.c $(HEADERS) Makefile | $(OUT)
+$(addprefix $(OUT)/,$(BENCHES)): CFLAGS = -O2 -g
+$(addprefix $(OUT)/,$(BENCHES)): $(OUT)/%: bench/%.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
 $(OUT)/demo: examples/demo.c $(HEADERS) Makefile | $(OUT)
