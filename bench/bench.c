@@ -171,7 +171,7 @@ static void bare_renewal(int dir, uint64_t number, const char *text, size_t len,
     if (renameat(dir, "draft.0123456789abcdef", AT_FDCWD, copy) != 0) die("rename");
 }
 
-static void bench_renewals(const char *label, const char *under, int batch) {
+static void bench_renewals(const char *label, const char *under, int batch, int full) {
     static leader_t l;
     static leader_file file;
     static char text[8192], row_name[64], copy[320];
@@ -190,7 +190,7 @@ static void bench_renewals(const char *label, const char *under, int batch) {
     if (dir < 0) die(dir_path);
     bare_write(dir, "lock.0123456789abcdef", "", 0);
     bare_write(dir, "1794800000000", text, (size_t)len);
-    for (int i = 0, rounds = bench_rounds(100); i < rounds; i++) {
+    for (int i = 0, rounds = bench_rounds(full); i < rounds; i++) {
         bench_progress("renewals", i, rounds);
         double start = bench_now();
         for (int k = 0; k < batch; k++, number++) bare_renewal(dir, number, text, (size_t)len, copy);
@@ -201,7 +201,7 @@ static void bench_renewals(const char *label, const char *under, int batch) {
         bench_add(&ours, batch / (bench_now() - start));
         if (leader_get_stats(&l).renewals != before + (uint64_t)batch) die("a renewal did not happen");
     }
-    snprintf(row_name, sizeof row_name, "file renewal, %s", label);
+    snprintf(row_name, sizeof row_name, "renewal, file %s", label);
     bench_row row = {row_name, "/s", &ours, "bare system calls of the write", &bare, false, BENCH_AT_LEAST, 0.6};
     bench_print(row);
     leader_close(&l, 1000);
@@ -300,9 +300,11 @@ static double time_lock(int sig, const char *name) {
     return took * 1e3;
 }
 
-static void bench_takeovers(void) {
+static void bench_takeovers(const char *label, const char *under) {
+    static char crash_name[64], term_name[64];
     bench_series crash = {0, {0}}, crash_lock = crash, term = crash, term_lock = crash;
-    for (int i = 0, rounds = bench_rounds(21); i < rounds; i++) {
+    make_place(under);
+    for (int i = 0, rounds = bench_rounds(31); i < rounds; i++) {
         char killed[32], gone[32];
         snprintf(killed, sizeof killed, "killed-%d", i);
         snprintf(gone, sizeof gone, "gone-%d", i);
@@ -312,10 +314,13 @@ static void bench_takeovers(void) {
         bench_add(&term_lock, time_lock(SIGTERM, gone));
         bench_add(&term, time_takeover(SIGTERM));
     }
-    bench_row crashes = {"crash take-over, file, lease 15 s", "ms", &crash, "kernel's lock, one synced write", &crash_lock, true, BENCH_AT_MOST, 20};
-    bench_row terms   = {"graceful hand-over, file, lease 15 s", "ms", &term, "kernel's lock, one synced write", &term_lock, true, BENCH_AT_MOST, 10};
+    snprintf(crash_name, sizeof crash_name, "crash take-over, file %s, lease 15 s", label);
+    snprintf(term_name, sizeof term_name, "graceful hand-over, file %s, lease 15 s", label);
+    bench_row crashes = {crash_name, "ms", &crash, "kernel's lock, one synced write", &crash_lock, true, BENCH_AT_MOST, 20};
+    bench_row terms   = {term_name, "ms", &term, "kernel's lock, one synced write", &term_lock, true, BENCH_AT_MOST, 10};
     bench_print(crashes);
     bench_print(terms);
+    remove_files(place);
 }
 
 /* ---- start-up ------------------------------------------------------------------------------------------------------------ */
@@ -450,19 +455,18 @@ static void bench_allocations(void) {}
 #endif
 
 int main(int argc, char **argv) {
-    const char *here = access("build", W_OK) == 0 ? "build" : ".";
-    char first[sizeof place];
+    const char *here = access("build", W_OK) == 0 ? "build" : ".", *memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NULL;
     bench_begin(argc, argv);
     make_place(here);
-    snprintf(first, sizeof first, "%s", place);
     bench_questions();
-    bench_takeovers();
-    bench_start();
     bench_many();
+    bench_start();
     bench_allocations();
     bench_sizes();
-    remove_files(first);
-    bench_renewals("this directory", here, 25);
-    if (access("/dev/shm", W_OK) == 0) bench_renewals("in memory (tmpfs)", "/dev/shm", 50);
+    remove_files(place);
+    bench_renewals("on disk", here, 10, 200);
+    if (memory) bench_renewals("in memory", memory, 10, 400);
+    bench_takeovers("on disk", here);
+    if (memory) bench_takeovers("in memory", memory);
     return bench_end();
 }
