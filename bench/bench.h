@@ -7,7 +7,8 @@
        not met     it fails for all three
        too noisy   the quartiles lie on both sides of the goal: run it again on a quieter machine
 
-   --json prints one object a line instead of the table, --strict exits 1 if a goal is not met, --quick measures fewer rounds. */
+   --json prints one object a line instead of the table, --markdown the table as the README has it, --strict exits 1 if a goal is
+   not met, --quick measures fewer rounds, --no-head leaves the table's head out. */
 #ifndef LEADER_BENCH_H
 #define LEADER_BENCH_H
 
@@ -36,13 +37,15 @@ typedef struct bench_row {
     double              bound;
 } bench_row;
 
-static struct { bool json, strict, quick, headed; int unmet, noisy; double spin_best, spin_worst; } bench;
+static struct { bool json, markdown, strict, quick, headed; int unmet, noisy; double spin_best, spin_worst; } bench;
 
-static double bench_now(void) {                 /* seconds                                                            */
+static double bench_seconds(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
+static double bench_now(void) { return bench_seconds(CLOCK_MONOTONIC); }
+static double bench_cpu(void) { return bench_seconds(CLOCK_PROCESS_CPUTIME_ID); }    /* for what never waits: others' work does not count */
 
 static int bench_by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -126,9 +129,11 @@ static void bench_print(bench_row row) {
         bench_number(g, sizeof g, row.bound, row.judge_figure || !row.limit ? row.unit : "x");
         snprintf(goal, sizeof goal, "%s %s", row.goal == BENCH_AT_MOST ? "<=" : ">=", g);
     }
-    if (!bench.headed) printf("%-44s %12s  %-17s %-40s %-18s %-12s %s\n", "figure (median)", "", "quartiles", "limit, same run", "ratio (quartiles)", "goal", "");
+    const char *line = bench.markdown ? "| %s | %s | %s | %s | %s | %s | %s |\n" : "%-44s %12s  %-17s %-40s %-18s %-12s %s\n";
+    if (!bench.headed) printf(line, "figure", "median", "quartiles", "limit, same run", "ratio (quartiles)", "goal", "");
+    if (!bench.headed && bench.markdown) puts("|---|---|---|---|---|---|---|");
     bench.headed = true;
-    printf("%-44s %12s  %-17s %-40s %-18s %-12s %s\n", row.name, f, spread, limit, ratio, goal, verdict);
+    printf(line, row.name, f, spread, limit, ratio, goal, verdict);
     fflush(stdout);
 }
 
@@ -142,10 +147,11 @@ static void bench_fact(const char *name, const char *unit, double value, bench_g
 static void bench_begin(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) bench.json = true;
+        else if (strcmp(argv[i], "--markdown") == 0) bench.markdown = true;
         else if (strcmp(argv[i], "--strict") == 0) bench.strict = true;
         else if (strcmp(argv[i], "--quick") == 0) bench.quick = true;
         else if (strcmp(argv[i], "--no-head") == 0) bench.headed = true;
-        else { fprintf(stderr, "usage: %s [--json] [--strict] [--quick] [--no-head]\n", argv[0]); exit(2); }
+        else { fprintf(stderr, "usage: %s [--json|--markdown] [--strict] [--quick] [--no-head]\n", argv[0]); exit(2); }
     }
 }
 
@@ -155,7 +161,7 @@ static int bench_end(void) {
     if (getloadavg(load, 1) < 1) load[0] = -1;
     const char *words = swing > 1.5 || load[0] > (double)sysconf(_SC_NPROCESSORS_ONLN) ? "noisy: the spread says how far to trust each line" : "quiet enough";
     if (bench.json) printf("{\"name\": \"machine\", \"cores\": %ld, \"load\": %.2f, \"fixed_work_worst_over_best\": %.2f, \"verdict\": \"%s\"}\n", sysconf(_SC_NPROCESSORS_ONLN), load[0], swing, words);
-    else printf("machine: %ld cores, load %.2f, a fixed piece of work took up to %.2f times its best: %s\n", sysconf(_SC_NPROCESSORS_ONLN), load[0], swing, words);
+    else printf("%smachine: %ld cores, load %.2f, a fixed piece of work took up to %.2f times its best: %s\n", bench.markdown ? "\n" : "", sysconf(_SC_NPROCESSORS_ONLN), load[0], swing, words);
     if (!bench.json && (bench.unmet || bench.noisy)) printf("%d not met, %d too noisy to say\n", bench.unmet, bench.noisy);
     return bench.strict && bench.unmet > 0;
 }
