@@ -113,11 +113,11 @@ static void bench_print(bench_row row) {
         printf(", \"verdict\": \"%s\"}\n", verdict);
         return;
     }
-    char f[32], a[32], b[32], spread[72], limit[96] = "", ratio[64] = "", goal[48] = "";
+    char f[32], a[32], b[32], spread[72] = "", limit[96] = "", ratio[64] = "", goal[48] = "";
     bench_number(f, sizeof f, figure, row.unit);
     bench_number(a, sizeof a, low, "");
     bench_number(b, sizeof b, high, "");
-    snprintf(spread, sizeof spread, row.figure->count > 1 ? "%s..%s" : "", a, b);
+    if (row.figure->count > 1) snprintf(spread, sizeof spread, "%s..%s", a, b);
     if (row.limit) {
         char l[32];
         bench_number(l, sizeof l, bench_quantile(row.limit, 0.5), row.unit);
