@@ -602,8 +602,8 @@ UTEST_F(crowd, of_two_processes_with_one_name_one_leads_and_the_other_says_dupli
     crowd_start(utest_result, W, 0, "twin", 15000, false);
     wait_until_there_leads(utest_result, W, 0);
     crowd_start(utest_result, W, 1, "twin", 15000, false);
-    for (int64_t start = boot_ms(); LOAD(W->sh->players[1].l.counts.failures_duplicate) == 0 && boot_ms() - start < GENEROUS_MS;) nap_ms(5);
-    EXPECT_GT(LOAD(W->sh->players[1].l.counts.failures_duplicate), (uint64_t)0);
+    for (int64_t start = boot_ms(); LOAD(W->sh->players[1].l.counts.failures_by[LEADER_E_IO - LEADER_E_DUPLICATE]) == 0 && boot_ms() - start < GENEROUS_MS;) nap_ms(5);
+    EXPECT_GT(LOAD(W->sh->players[1].l.counts.failures_by[LEADER_E_IO - LEADER_E_DUPLICATE]), (uint64_t)0);
     EXPECT_TRUE(there_leads(W, 0));
     EXPECT_FALSE(there_leads(W, 1));
     int64_t killed = boot_ms();
