@@ -78,6 +78,13 @@ sim: $(OUT)/sim
 bench: $(addprefix $(OUT)/,$(BENCHES))
 	@$(foreach b,$(sort $(BENCHES)),$(OUT)/$(b) $(if $(filter bench,$(b)),,--no-head) $(BENCH_FLAGS) &&) true
 
+# Puts the table into the README, between its two marks.
+figures:
+	@$(MAKE) -s bench BENCH_FLAGS=--markdown >$(OUT)/figures.md
+	@awk 'FNR == NR { if (/^\|/) table = table $$0 "\n"; next } /^<!-- figures -->$$/ { print; printf "%s", table; inside = 1; next } \
+	      /^<!-- end of figures -->$$/ { inside = 0 } !inside' $(OUT)/figures.md README.md >$(OUT)/README.md && cp $(OUT)/README.md README.md
+	@grep -v '^|' $(OUT)/figures.md
+
 matrix:
 	@tests/matrix
 
@@ -87,7 +94,7 @@ examples:
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core programs sim bench matrix examples clean
+.PHONY: help run test test-core programs sim bench figures matrix examples clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------
 
