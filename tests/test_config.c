@@ -838,6 +838,28 @@ UTEST(texts, of_unknown_values_say_so) {
     EXPECT_TRUE(strstr(leader_state_name((leader_state)99), "unknown"));
 }
 
+UTEST(texts, a_time_is_written_in_utc_with_six_digits_whatever_the_year) {
+    char text[28];
+    int64_t day;
+    leader_time_text_(text, 0);
+    EXPECT_STREQ("1970-01-01T00:00:00.000000Z", text);
+    leader_time_text_(text, -1);
+    EXPECT_STREQ("1970-01-01T00:00:00.000000Z", text);
+    leader_time_text_(text, INT64_MIN);
+    EXPECT_STREQ("1970-01-01T00:00:00.000000Z", text);
+    leader_time_text_(text, INT64_C(4102444800000007));
+    EXPECT_STREQ("2100-01-01T00:00:00.000007Z", text);
+    for (day = 0; day < 90000; day++) {          /* 1970 to 2216, against the C library                                              */
+        const time_t seconds = (time_t)(day * 86400 + day * 7919 % 86400);
+        char want[28];
+        struct tm parts;
+        gmtime_r(&seconds, &parts);
+        strftime(want, sizeof want, "%Y-%m-%dT%H:%M:%S.012345Z", &parts);
+        leader_time_text_(text, (int64_t)seconds * 1000000 + 12345);
+        ASSERT_STREQ(want, text);
+    }
+}
+
 UTEST(texts, the_version_is_one) {
     char text[32];
     snprintf(text, sizeof text, "%d.%d.%d", LEADER_VERSION_NUM / 10000, LEADER_VERSION_NUM / 100 % 100, LEADER_VERSION_NUM % 100);
