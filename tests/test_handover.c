@@ -405,6 +405,18 @@ FAKE_TEST(stop, with_keep_lease_on_stop_still_waits_for_the_work) {
     ASSERT_EQ(0, sends(f, RELEASE));
 }
 
+FAKE_TEST(stop, with_keep_lease_on_stop_releases_no_acquire_under_way_either) {
+    f->cfg.keep_lease_on_stop = true;
+    next(f, ACQUIRE, never());
+    begin(f);
+    run_to(f, 100);
+    leader_stop(&f->me);
+    tick(f);
+    ASSERT_TRUE(leader_is_stopped(&f->me));
+    ASSERT_EQ(1, f->cancels);
+    ASSERT_EQ(0, sends(f, RELEASE));
+}
+
 FAKE_TEST(stop, with_keep_lease_on_stop_does_not_keep_a_resign_from_releasing) {
     f->cfg.keep_lease_on_stop = true;
     lead(f);
