@@ -671,6 +671,25 @@ FAKE_TEST(health, an_unhealthy_process_starts_no_term_when_its_hold_off_is_over)
     ASSERT_EQ(1, f->started);
 }
 
+static bool slowly_healthy(void *user) {
+    fake *f = (fake *)user;
+    if (f->healthy_asked++ == 1) stall(f, 10000);
+    return true;
+}
+
+FAKE_TEST(health, that_takes_long_to_tell_starts_no_term_on_a_lease_that_ran_out_meanwhile) {
+    f->cfg.is_healthy = slowly_healthy;
+    next(f, ACQUIRE, granted(0, 7000));
+    begin(f);
+    run_to(f, 6999);
+    stall_to(f, 7001);
+    tick(f);
+    ASSERT_EQ(1, f->started);                   /* by the renewal that followed, with all its time left           */
+    ASSERT_EQ(2, sends(f, RENEW));
+    ASSERT_EQ(0, f->stopped);
+    ASSERT_EQ(10000, leader_remaining_ms(&f->me));
+}
+
 static void unhealthy_once(fake *f) { f->healthy = true; }
 
 FAKE_TEST(health, that_comes_back_while_draining_does_not_bring_the_term_back) {
