@@ -3,8 +3,14 @@
 #if !defined(_GNU_SOURCE)
 #  define _GNU_SOURCE 1
 #endif
+#define syscall test_syscall                         /* leader.h lists directories with it, and links records with the  */
+#define linkat test_linkat                           /* other: see "torn listings"                                  */
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
+#undef syscall
+#undef linkat
+extern long syscall(long number, ...);
+extern int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags);
 #include "utest.h"
 #include "file_store.h"
 
@@ -833,6 +839,107 @@ UTEST_F(file, more_numbered_files_than_a_listing_holds_delay_nobody_beyond_a_lea
     EXPECT_EQ(1, W->nodes[0].started + W->nodes[1].started);
     EXPECT_EQ(1, store_names(&W->s).numbers);
 }
+
+/* ---- torn listings ------------------------------------------------------------------------------------------------- */
+
+/* A directory that is read one name at a time, in an order of the test's choice, while others change it between two names. A
+   record that its holder replaces then may be seen under neither of its numbers: the new one's place has passed, and the old
+   one is gone when its turn comes. A real directory may do that if it is too long for one call. */
+static struct { bool on; int calls, cursor; const int *order; void (*between)(int call); } torn;
+
+/* Places begin at 1: numbers first, by their last digit, then the rest. */
+static int place_of(const char *name) {
+    size_t n = strlen(name);
+    unsigned hash = 1;
+    if (name[0] >= '1' && name[0] <= '9') return 1 + torn.order[(name[n - 1] - '0') % 3];
+    for (const char *p = name; *p; p++) hash = hash * 31 + (unsigned char)*p;
+    return 10 + (int)(hash % 1000000);
+}
+static long next_name(int fd, char *buf) {
+    union { uint64_t align; char bytes[4096]; } all;
+    char best[64] = "";
+    int best_place = 0;
+    torn.on = false;                                 /* what the others list meanwhile is whole                   */
+    torn.between(torn.calls++);
+    torn.on = true;
+    lseek(fd, 0, SEEK_SET);
+    for (long got; (got = syscall(SYS_getdents64, fd, all.bytes, sizeof all.bytes)) > 0;) {
+        for (long at = 0; at < got;) {
+            uint16_t length;
+            const char *name = all.bytes + at + 19;
+            int place = place_of(name);
+            memcpy(&length, all.bytes + at + 16, sizeof length);
+            if (place > torn.cursor && (!best_place || place < best_place) && strlen(name) < sizeof best) { best_place = place; strcpy(best, name); }
+            at += length;
+        }
+    }
+    torn.cursor = best_place;                        /* 0 at the end: the next listing starts afresh              */
+    if (!best_place) return 0;
+    uint16_t length = (uint16_t)((19 + strlen(best) + 8) / 8 * 8);
+    memset(buf, 0, length);
+    memcpy(buf + 16, &length, sizeof length);
+    strcpy(buf + 19, best);
+    return length;
+}
+long test_syscall(long number, ...) {
+    va_list args;
+    va_start(args, number);
+    long a = va_arg(args, long), b = va_arg(args, long), c = va_arg(args, long);
+    va_end(args);
+    if (number == SYS_getdents64 && torn.on) return next_name((int)a, (char *)b);
+    return syscall(number, a, b, c);
+}
+
+static struct { struct file *w; int at, renewed; bool linking; } meanwhile;
+static void renew_between_names(int call) {
+    if (!meanwhile.linking || call != meanwhile.at) return;
+    run_ms(meanwhile.w, 100);
+    meanwhile.renewed++;
+}
+int test_linkat(int from_dir, const char *from, int to_dir, const char *to, int flags) {
+    if (torn.on && !meanwhile.linking) {             /* "late" has looked, and is about to link its record        */
+        torn.on = false;
+        run_ms(meanwhile.w, 150);                    /* "early" takes the store under its eyes, and renews        */
+        torn.on = true;
+        torn.calls = 0;
+        meanwhile.linking = true;
+    }
+    return linkat(from_dir, from, to_dir, to, flags);
+}
+/* While "late" finds out whether its record counts, "early" renews: between any two names, in any order of numbers. */
+static void torn_attempts(int *utest_result, struct file *w, bool empty) {
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    int renewed = 0;
+    for (int n = 0; n < 36; n++) {
+        record r = record_of("", 400, 1);
+        mkdir(w->s.dir, 0700);
+        if (!empty) ASSERT_TRUE(record_put(&w->s, 500, &r));
+        for (int i = 0; i < 2; i++) {
+            leader_config c = config_of(w, i, i ? "late" : "early");
+            c.renew_ms = 100;
+            open_node(utest_result, w, i, &c);
+        }
+        memset(&meanwhile, 0, sizeof meanwhile);
+        memset(&torn, 0, sizeof torn);
+        meanwhile.w = w;
+        meanwhile.at = n / 6;
+        torn.order = orders[n % 6];
+        torn.between = renew_between_names;
+        w->nodes[1].idle = torn.on = true;
+        leader_tick(&w->nodes[1].l);
+        w->nodes[1].idle = torn.on = false;
+        renewed += meanwhile.renewed;
+        count_leaders(w);
+        run_ms(w, 200);
+        for (int i = 0; i < 2; i++) close_node(w, i);
+        forget_all(w);
+        last_token = 0;
+        ASSERT_EQ(0, w->overlaps);
+    }
+    EXPECT_GE(renewed, 24);                          /* or nothing was torn                                       */
+}
+UTEST_F(file, a_listing_torn_by_a_renewal_makes_no_second_leader_of_an_empty_store)   { torn_attempts(utest_result, W, true); }
+UTEST_F(file, a_listing_torn_by_a_renewal_makes_no_second_leader_of_a_released_store) { torn_attempts(utest_result, W, false); }
 
 /* ---- files and places --------------------------------------------------------------------------------------------- */
 
