@@ -317,10 +317,10 @@ enum { LEADER_REDIS_ACQUIRE_, LEADER_REDIS_RENEW_, LEADER_REDIS_RELEASE_, LEADER
 /* A wrong sum costs a round trip, not an election: the server says NOSCRIPT and gets the text. The tests compare them
    with the server's own.                                                                                               */
 static const struct { const char *lua, *sha1; } leader_redis_script_[LEADER_REDIS_OPS_] = {
-    { leader_redis_acquire_lua_, "0000000000000000000000000000000000000000" },
-    { leader_redis_renew_lua_,   "0000000000000000000000000000000000000000" },
-    { leader_redis_release_lua_, "0000000000000000000000000000000000000000" },
-    { leader_redis_observe_lua_, "0000000000000000000000000000000000000000" },
+    { leader_redis_acquire_lua_, "75465cb8cefbcc7475146c896d782f562ec1384a" },
+    { leader_redis_renew_lua_,   "7f794152d876e1eb7e2ff37f19ceb71bf4df0828" },
+    { leader_redis_release_lua_, "b49e80ea60e5ffc83eb1591a434542303dba8845" },
+    { leader_redis_observe_lua_, "8d86c5e8aece6804c9e2e087485b0fd362748a53" },
 };
 
 

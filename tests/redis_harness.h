@@ -43,7 +43,7 @@ static void reap(pid_t *pid, int signal) {
     *pid = 0;
 }
 
-static int run(const char *format, ...) {
+static int shell(const char *format, ...) {
     char line[1024];
     va_list args;
     va_start(args, format);
@@ -255,8 +255,7 @@ static void tick_all(void) {
 }
 
 /* Ticks everybody until the condition holds; false: it never did.                                                                 */
-#define UNTIL(condition) until_((condition), 0) || ({ bool ok_ = false; for (int64_t end_ = clock_ms() + LIMIT_MS; clock_ms() < end_ && !ok_; ) { tick_all(); ok_ = (condition); if (!ok_) usleep(1000); } ok_; })
-static bool until_(bool already, int unused) { (void)unused; return already; }
+#define UNTIL(condition) __extension__({ bool ok_ = false; for (int64_t end_ = clock_ms() + LIMIT_MS; clock_ms() < end_ && !ok_; ) { tick_all(); ok_ = (condition); if (!ok_) usleep(1000); } ok_; })
 
 static void pass_ms(int64_t ms) {
     for (int64_t end = clock_ms() + ms; clock_ms() < end; usleep(1000)) tick_all();
@@ -301,8 +300,10 @@ static void fake_open(fake *f) {
 /* Takes a connection if one comes and reads what there is. */
 static void fake_step(fake *f) {
     if (f->peer < 0) {
-        f->peer = accept4(f->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        f->peer = accept(f->listener, NULL, NULL);
         if (f->peer < 0) return;
+        fcntl(f->peer, F_SETFL, O_NONBLOCK);
+        fcntl(f->peer, F_SETFD, FD_CLOEXEC);
         f->accepted++;
         f->got = 0;
     }

@@ -1,0 +1,621 @@
+/* The Redis backend against real servers, and against one that misbehaves on purpose. `make test` runs it as root, for the namespaces. */
+#include "redis_harness.h"
+#include "utest.h"
+
+UTEST_STATE();
+
+#define NEVER_TWO() do { ASSERT_EQ(0, (int)both_ms); ASSERT_FALSE(token_fell); } while (0)
+
+/* ---- the scripts, attacked directly ----------------------------------------------------------------------------------------------- */
+
+static uint64_t token_said;         /* of the last answer                                                                        */
+static long long ms_said;
+static char word_said[16];
+
+/* Runs one by its text. nonce and seq as numbers; min_token, longest and reclaim only for acquire.                                 */
+static const char *lua(const server *s, int op, const char *me, int nonce, int seq, long long lease_ms, unsigned long long min_token, long long longest, bool reclaim) {
+    char n[20], q[24], l[24], m[24], x[24];
+    snprintf(n, sizeof n, "%016x", (unsigned)nonce);
+    snprintf(q, sizeof q, "%020d", seq);
+    snprintf(l, sizeof l, "%lld", lease_ms);
+    snprintf(m, sizeof m, "%llu", min_token);
+    snprintf(x, sizeof x, "%lld", longest);
+    const char *argv[] = { "EVAL", leader_redis_script_[op].lua, "2", "leader:job", "{leader:job}:witness", me, n, q, l, m, x, reclaim ? "1" : "0" };
+    say_argv(s, op == LEADER_REDIS_ACQUIRE_ ? 12 : 9, argv);
+    unsigned long long token = 0;
+    word_said[0] = 0;
+    ms_said = -1;
+    sscanf(said, "%15s %llu %lld", word_said, &token, &ms_said);
+    token_said = token;
+    return word_said;
+}
+static const char *acquire(const server *s, const char *me, int nonce, int seq, long long lease_ms, unsigned long long min_token) {
+    return lua(s, LEADER_REDIS_ACQUIRE_, me, nonce, seq, lease_ms, min_token, 0, false);
+}
+static const char *renew(const server *s, const char *me, int nonce, int term, long long lease_ms) { return lua(s, LEADER_REDIS_RENEW_, me, nonce, term, lease_ms, 0, 0, false); }
+static const char *release(const server *s, const char *me, int nonce, int seq) { return lua(s, LEADER_REDIS_RELEASE_, me, nonce, seq, 1000, 0, 0, false); }
+static const char *observe(const server *s) { return lua(s, LEADER_REDIS_OBSERVE_, "x", 0, 0, 1000, 0, 0, false); }
+
+UTEST(scripts, sums_are_the_servers_own) {
+    fresh();
+    server *s = server_start("");
+    for (int op = 0; op < LEADER_REDIS_OPS_; op++) {
+        const char *argv[] = { "SCRIPT", "LOAD", leader_redis_script_[op].lua };
+        ASSERT_STREQ(say_argv(s, 3, argv), leader_redis_script_[op].sha1);
+    }
+}
+
+UTEST(scripts, one_holder_until_it_releases) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("FREE", observe(s));
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 60000, 1));
+    uint64_t first = token_said;
+    ASSERT_STREQ("HELD", acquire(s, "b", 2, 1, 60000, 1));
+    ASSERT_EQ(first, token_said);
+    ASSERT_TRUE(strstr(said, " a"));
+    ASSERT_TRUE(ms_said > 50000 && ms_said <= 60001);
+    ASSERT_STREQ("HELD", observe(s));
+    ASSERT_STREQ("LOST", renew(s, "b", 2, 1, 60000));
+    ASSERT_STREQ("LOST", release(s, "b", 2, 9));
+    ASSERT_STREQ("OK", renew(s, "a", 1, 1, 90000));
+    ASSERT_STREQ("HELD", acquire(s, "b", 2, 2, 60000, first + 1));
+    ASSERT_TRUE(ms_said > 80000);                       /* the renewal extended it                                               */
+    ASSERT_STREQ("OK", release(s, "a", 1, 3));
+    ASSERT_STREQ("FREE", observe(s));
+    ASSERT_EQ(0, (int)ms_said);
+    ASSERT_STREQ("OK", acquire(s, "b", 2, 3, 60000, first + 1));
+    ASSERT_GT(token_said, first);
+}
+
+UTEST(scripts, expiry_frees_and_not_before) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 400, 1));
+    int64_t taken = clock_ms();
+    uint64_t first = token_said;
+    while (strcmp(acquire(s, "b", 2, 1, 60000, first + 1), "OK") && clock_ms() < taken + LIMIT_MS) usleep(2000);
+    ASSERT_STREQ("OK", word_said);
+    ASSERT_TRUE(clock_ms() - taken >= 390);             /* its clock counts in whole ms, ours too                                */
+    ASSERT_GT(token_said, first);
+    ASSERT_STREQ("LOST", renew(s, "a", 1, 1, 400));
+    ASSERT_STREQ("LOST", release(s, "a", 1, 5));
+    ASSERT_STREQ("HELD", observe(s));
+}
+
+UTEST(scripts, own_record_is_adopted_by_a_write) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 4, 60000, 1));
+    uint64_t first = token_said;
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 4, 60000, 1));          /* the same request, carried out twice: the same term          */
+    ASSERT_EQ(first, token_said);
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 6, 60000, 1));          /* a later one: a term of its own                              */
+    ASSERT_GT(token_said, first);
+    uint64_t second = token_said;
+    ASSERT_STREQ("LOST", renew(s, "a", 1, 4, 60000));             /* of the earlier term                                         */
+    ASSERT_STREQ("HELD", acquire(s, "a", 1, 5, 60000, 1));        /* late: overtaken                                             */
+    ASSERT_EQ(second, token_said);
+    ASSERT_STREQ("LOST", release(s, "a", 1, 5));                  /* late: must not free the later term                          */
+    ASSERT_STREQ("OK", renew(s, "a", 1, 6, 60000));
+    ASSERT_STREQ("OK", release(s, "a", 1, 8));
+    ASSERT_STREQ("LOST", renew(s, "a", 1, 6, 60000));             /* late: after the release                                     */
+    ASSERT_STREQ("LOST", release(s, "a", 1, 8));                  /* twice                                                       */
+    ASSERT_STREQ("WAIT", acquire(s, "a", 1, 7, 60000, 1));        /* late: sent before the release, carried out after it         */
+    ASSERT_STREQ("FREE", observe(s));
+    ASSERT_STREQ("OK", acquire(s, "b", 2, 1, 60000, 1));          /* others are not kept out by that                             */
+}
+
+UTEST(scripts, same_name_other_process) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 60000, 1));
+    ASSERT_STREQ("DUPLICATE", acquire(s, "a", 2, 1, 60000, 1));
+    ASSERT_STREQ("LOST", renew(s, "a", 2, 1, 60000));
+    ASSERT_STREQ("LOST", release(s, "a", 2, 9));
+    uint64_t first = token_said;
+    ASSERT_STREQ("OK", lua(s, LEADER_REDIS_ACQUIRE_, "a", 2, 2, 60000, 1, 0, true));
+    ASSERT_GT(token_said, first);
+    ASSERT_STREQ("LOST", renew(s, "a", 1, 1, 60000));
+    ASSERT_STREQ("HELD", lua(s, LEADER_REDIS_ACQUIRE_, "b", 3, 1, 60000, 1, 0, true));   /* reclaim is for one's own name       */
+}
+
+/* Whoever has seen the holder waits a full lease from the moment at which the loss was noticed; tokens go on rising.                  */
+UTEST(scripts, a_store_that_forgot_is_not_a_release) {
+    static const char *const ways[] = { "DEL leader:job", "DEL {leader:job}:witness", "FLUSHALL", "DEL leader:job {leader:job}:witness" };
+    for (size_t i = 0; i < 4; i++) {
+        fresh();
+        server *s = server_start("");
+        ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 1000, 1));
+        uint64_t first = token_said;
+        int64_t taken = clock_ms();
+        say(s, ways[i]);
+        bool key_stands = i == 1;
+        ASSERT_STREQ(key_stands ? "HELD" : "WAIT", acquire(s, "b", 2, 1, 1000, first + 1));
+        ASSERT_TRUE(ms_said > 0 && ms_said <= 1001);
+        ASSERT_TRUE(token_said >= first);
+        ASSERT_STREQ(key_stands ? "HELD" : "WAIT", acquire(s, "a", 1, 2, 1000, first + 1) [0] == 'O' ? "HELD" : word_said);
+        if (!key_stands) { ASSERT_STREQ("LOST", renew(s, "a", 1, 1, 1000)); }
+        while (strcmp(acquire(s, "b", 2, 2, 1000, first + 1), "OK") && clock_ms() < taken + LIMIT_MS) usleep(2000);
+        ASSERT_STREQ("OK", word_said);
+        ASSERT_TRUE(clock_ms() - taken >= 990);
+        ASSERT_GT(token_said, first);
+    }
+}
+
+UTEST(scripts, a_newcomer_on_an_emptied_store_gets_a_higher_token) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 60000, 1));
+    uint64_t first = token_said;
+    usleep(3000);
+    say(s, "FLUSHALL");
+    ASSERT_STREQ("OK", acquire(s, "c", 3, 1, 60000, 1));
+    ASSERT_GT(token_said, first);
+}
+
+UTEST(scripts, renewal_mends_the_witness) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 60000, 1));
+    uint64_t first = token_said;
+    say(s, "DEL {leader:job}:witness");
+    ASSERT_STREQ("OK", renew(s, "a", 1, 1, 60000));
+    say(s, "DEL leader:job");
+    ASSERT_STREQ("WAIT", acquire(s, "c", 3, 1, 60000, 1));        /* even who has seen nothing waits                             */
+    ASSERT_EQ(first, token_said);
+}
+
+UTEST(scripts, a_release_mends_the_witness) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 60000, 1));
+    uint64_t first = token_said;
+    say(s, "DEL {leader:job}:witness");
+    ASSERT_STREQ("OK", release(s, "a", 1, 2));
+    ASSERT_STREQ("OK", acquire(s, "b", 2, 1, 60000, first + 1));
+    ASSERT_GT(token_said, first);
+}
+
+UTEST(scripts, longer_leases_of_others_are_kept) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 60000, 1));
+    uint64_t first = token_said;
+    say(s, "DEL leader:job");
+    ASSERT_STREQ("WAIT", acquire(s, "b", 2, 1, 1000, first + 1));
+    ASSERT_TRUE(ms_said > 50000);                       /* by the witness, not by b's own second                                 */
+    say(s, "FLUSHALL");
+    ASSERT_STREQ("WAIT", lua(s, LEADER_REDIS_ACQUIRE_, "b", 2, 2, 1000, first + 1, 60000, false));
+    ASSERT_TRUE(ms_said > 50000);                       /* by what b remembers                                                   */
+}
+
+UTEST(scripts, a_lease_never_lasts_for_ever) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 5000, 1));
+    uint64_t first = token_said;
+    say(s, "PERSIST leader:job");
+    ASSERT_STREQ("HELD", acquire(s, "b", 2, 1, 5000, first + 1));
+    ASSERT_TRUE(ms_said <= 5001);
+    ASSERT_TRUE(atoi(say(s, "PTTL leader:job")) > 0);
+    say(s, "PEXPIRE leader:job 99999999");              /* as after the server's clock was set back                              */
+    ASSERT_STREQ("HELD", acquire(s, "b", 2, 2, 5000, first + 1));
+    ASSERT_TRUE(ms_said <= 5001);
+    say(s, "DEL leader:job");
+    say(s, "HSET {leader:job}:witness until 9999999999999");
+    ASSERT_STREQ("WAIT", acquire(s, "b", 2, 3, 5000, first + 1));
+    ASSERT_TRUE(ms_said <= 5000);
+    ASSERT_TRUE(strtoll(say(s, "HGET {leader:job}:witness until"), NULL, 10) < 9999999999999LL);    /* cut for good              */
+    say(s, "HSET {leader:job}:witness until rubbish");
+    ASSERT_STREQ("WAIT", acquire(s, "b", 2, 4, 5000, first + 1));
+}
+
+UTEST(scripts, rubbish_is_corrupt_and_heals_where_it_can) {
+    static const char *const records[] = { "hello", "1 2 3", "-1 00000000000000000001 1 a", "9007199254740992 00000000000000000001 1 a",
+        "99999999999999999999999999 00000000000000000001 1 a", "nan 00000000000000000001 1 a", "5 1 1 a", "5 00000000000000000001 zz a", "5 00000000000000000001 1 " };
+    fresh();
+    server *s = server_start("");
+    for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
+        const char *argv[] = { "SET", "leader:job", records[i] };
+        say(s, "FLUSHALL");
+        say_argv(s, 3, argv);
+        ASSERT_STREQ("CORRUPT", acquire(s, "a", 1, 1, 5000, 1));
+        ASSERT_TRUE(atoi(say(s, "PTTL leader:job")) > 0);
+        ASSERT_STREQ("CORRUPT", observe(s));
+        ASSERT_STREQ("LOST", renew(s, "a", 1, 1, 5000));
+        ASSERT_STREQ("LOST", release(s, "a", 1, 1));
+    }
+    static const char *const tokens[] = { "9007199254740992", "9007199254740991", "x", "-4", "1e3", "0x10", "inf" };
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
+        const char *argv[] = { "HSET", "{leader:job}:witness", "t", tokens[i], "rel", "x" };
+        say(s, "FLUSHALL");
+        say_argv(s, 6, argv);
+        ASSERT_STREQ("CORRUPT", acquire(s, "a", 1, 1, 5000, 1));
+        ASSERT_STREQ("0", say(s, "EXISTS leader:job"));
+    }
+    say(s, "FLUSHALL");
+    say(s, "LPUSH leader:job x");
+    acquire(s, "a", 1, 1, 5000, 1);
+    ASSERT_TRUE(strstr(said, "WRONGTYPE"));
+    say(s, "FLUSHALL");
+    say(s, "SET {leader:job}:witness x");
+    acquire(s, "a", 1, 1, 5000, 1);
+    ASSERT_TRUE(strstr(said, "WRONGTYPE"));
+    ASSERT_STREQ("0", say(s, "EXISTS leader:job"));     /* nothing was written before the error                                  */
+    say(s, "FLUSHALL");
+    say(s, "HSET {leader:job}:witness t 9007199254740989 rel x");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 5000, 1));
+    ASSERT_STREQ("OK", release(s, "a", 1, 2));
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 3, 5000, 1));
+    ASSERT_TRUE(strstr(said, "9007199254740991"));      /* exact to the last token there is                                      */
+    ASSERT_STREQ("CORRUPT", acquire(s, "a", 1, 4, 5000, 1));
+}
+
+UTEST(scripts, a_full_server_refuses_terms_but_not_renewals) {
+    fresh();
+    server *s = server_start("--maxmemory-policy noeviction");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 60000, 1));
+    say(s, "CONFIG SET maxmemory 1");
+    ASSERT_STREQ("OK", renew(s, "a", 1, 1, 60000));
+    ASSERT_STREQ("OK", release(s, "a", 1, 2));
+    acquire(s, "b", 2, 1, 60000, 1);
+    ASSERT_TRUE(strstr(said, "OOM"));
+    ASSERT_STREQ("0", say(s, "EXISTS leader:job"));
+    say(s, "CONFIG SET maxmemory 0");
+    ASSERT_STREQ("OK", acquire(s, "b", 2, 2, 60000, 1));
+}
+
+/* volatile-* evicts exactly what has a time to live: the lease, and never the witness.                                                 */
+UTEST(scripts, eviction_is_not_a_release) {
+    fresh();
+    server *s = server_start("--maxmemory-policy volatile-ttl --maxmemory-samples 10");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 60000, 1));
+    uint64_t first = token_said;
+    say(s, "CONFIG SET maxmemory 1");
+    for (int i = 0; i < 100 && strcmp(say(s, "EXISTS leader:job"), "0"); i++) say(s, "SET other 1");
+    ASSERT_STREQ("0", said);
+    say(s, "CONFIG SET maxmemory 0");
+    ASSERT_STREQ("1", say(s, "EXISTS {leader:job}:witness"));
+    ASSERT_STREQ("WAIT", acquire(s, "c", 3, 1, 60000, 1));
+    ASSERT_EQ(first, token_said);
+}
+
+/* ---- elections -------------------------------------------------------------------------------------------------------------------- */
+
+UTEST(election, acquire_refuse_renew_release) {
+    fresh();
+    server *s = server_start("");
+    candidate *a = join(s, "a", 3000);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    candidate *b = join(s, "b", 3000);
+    ASSERT_TRUE(UNTIL(leader_get_view(&b->me).leader[0] == 'a'));
+    ASSERT_EQ(leader_get_view(&b->me).token, leader_token(&a->me));
+    uint64_t token = leader_token(&a->me);
+    ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).renewals >= 2));
+    pass_ms(1500);
+    ASSERT_TRUE(leads(a));                              /* past its first lease: renewal extends                                 */
+    ASSERT_EQ(token, leader_token(&a->me));
+    ASSERT_FALSE(leads(b));
+    leader_stop(&a->me);
+    ASSERT_TRUE(UNTIL(leads(b)));
+    ASSERT_GT(leader_token(&b->me), token);
+    ASSERT_EQ(1, a->stopped);
+    ASSERT_EQ(LEADER_OK, a->why);
+    NEVER_TWO();
+}
+
+UTEST(election, a_release_is_heard_at_once) {
+    fresh();
+    server *s = server_start("");
+    candidate *a = join(s, "a", 60000), *b;             /* polling would take 2 s, expiry a minute                               */
+    ASSERT_TRUE(UNTIL(leads(a)));
+    b = join(s, "b", 60000);
+    ASSERT_TRUE(UNTIL(b->client.watch.ready && b->election.generation == b->client.generation));
+    pass_ms(100);
+    uint64_t asked = leader_get_stats(&b->me).acquires;
+    leader_stop(&a->me);
+    ASSERT_TRUE(UNTIL(leads(b)));
+    ASSERT_EQ(asked + 1, leader_get_stats(&b->me).acquires);      /* the first attempt after the notice, none before it          */
+    NEVER_TWO();
+}
+
+UTEST(election, without_notices_polling_is_enough) {
+    fresh();
+    server *s = server_start("");
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = s->port;
+    how.no_notice = true;
+    candidate *a = join_with(&how, "a", 3000, "job");
+    ASSERT_TRUE(UNTIL(leads(a)));
+    candidate *b = join_with(&how, "b", 3000, "job");
+    ASSERT_TRUE(UNTIL(leader_get_stats(&b->me).acquires >= 1));
+    leave(a);
+    ASSERT_TRUE(UNTIL(leads(b)));
+    ASSERT_TRUE(b->client.watch.ac == NULL);
+}
+
+UTEST(election, a_crash_is_taken_over_when_the_lease_is_over) {
+    fresh();
+    server *s = server_start("");
+    candidate *a = join(s, "a", 1500);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    candidate *b = join(s, "b", 1500);
+    ASSERT_TRUE(UNTIL(leader_get_stats(&b->me).acquires >= 1));
+    a->frozen = true;                                   /* as dead as it gets without a process of its own                       */
+    ASSERT_TRUE(UNTIL(leads(b)));
+    ASSERT_FALSE(leads(a));
+    a->frozen = false;
+    ASSERT_TRUE(UNTIL(a->stopped == 1));
+    ASSERT_EQ(LEADER_E_TIMEOUT, a->why);
+    NEVER_TWO();
+}
+
+UTEST(election, of_fifty_candidates_one_wins) {
+    fresh();
+    server *s = server_start("");
+    char name[16];
+    for (int i = 0; i < 50; i++) {
+        snprintf(name, sizeof name, "c%d", i);
+        ASSERT_TRUE(join(s, name, 4000)->open);
+    }
+    ASSERT_TRUE(UNTIL(leaders() == 1));
+    for (int round = 0; round < 4; round++) {           /* and again each time the winner goes                                   */
+        candidate *winner = the_leader();
+        ASSERT_TRUE(winner != NULL);
+        leave(winner);
+        ASSERT_TRUE(UNTIL(leaders() == 1));
+    }
+    NEVER_TWO();
+}
+
+UTEST(election, renewal_failure_demotes_and_cleans_up) {
+    fresh();
+    server *s = server_start("");
+    candidate *a = join(s, "a", 1500);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    server_stop(s);
+    ASSERT_TRUE(UNTIL(a->stopped == 1));
+    ASSERT_FALSE(leads(a));
+    ASSERT_TRUE(leader_get_stats(&a->me).failures_io > 0);
+    ASSERT_TRUE(strstr(a->log, "127.0.0.1") != NULL);   /* says who failed                                                       */
+    leader_fd fds[LEADER_FDS_MAX];
+    ASSERT_TRUE(UNTIL(leader_fds(&a->me, fds) == 0));   /* no socket is left behind                                              */
+    server_run(s);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    ASSERT_EQ(2, a->started);
+    NEVER_TWO();
+}
+
+/* A stranger overwrote the record: the next renewal says so, and that ends the term at once.                                           */
+UTEST(election, lost_to_another) {
+    fresh();
+    server *s = server_start("");
+    candidate *a = join(s, "a", 1500);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    char record[128];
+    snprintf(record, sizeof record, "%llu 00000000000000000001 00000000000000ff stranger", (unsigned long long)leader_token(&a->me) + 1);
+    const char *argv[] = { "SET", "leader:job", record, "PX", "2000" };
+    ASSERT_STREQ("OK", say_argv(s, 5, argv));
+    ASSERT_TRUE(UNTIL(a->stopped == 1));
+    ASSERT_EQ(LEADER_LOST, a->why);
+    ASSERT_STREQ("stranger", leader_get_view(&a->me).leader);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    NEVER_TWO();
+}
+
+UTEST(election, same_identity_twice) {
+    fresh();
+    server *s = server_start("");
+    candidate *a = join(s, "twin", 3000);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    candidate *b = join(s, "twin", 3000);
+    ASSERT_TRUE(UNTIL(leader_get_stats(&b->me).failures_duplicate > 0));
+    ASSERT_TRUE(strstr(leader_error(&b->me), "identity") != NULL);
+    pass_ms(500);
+    ASSERT_TRUE(leads(a));
+    NEVER_TWO();
+}
+
+UTEST(election, an_observer_sees_and_takes_nothing) {
+    fresh();
+    server *s = server_start("");
+    candidate *o = &candidates[40];
+    leader_config cfg = config(o, "observer", 3000);
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = s->port;
+    leader_redis_init(&o->client, &how);
+    cfg.backend = leader_redis_backend(&o->election, &o->client, "job");
+    cfg.observe_only = true;
+    ASSERT_EQ(LEADER_OK, leader_init(&o->me, &cfg));
+    o->open = true;
+    ASSERT_TRUE(UNTIL(leader_get_view(&o->me).age_ms >= 0));
+    ASSERT_STREQ("0", say(s, "EXISTS leader:job {leader:job}:witness"));
+    candidate *a = join(s, "a", 3000);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    ASSERT_TRUE(UNTIL(!strcmp(leader_get_view(&o->me).leader, "a")));
+    leave(a);
+    ASSERT_TRUE(UNTIL(leader_get_view(&o->me).leader[0] == 0));
+    ASSERT_FALSE(leads(o));
+}
+
+/* ---- a store that forgets, stops, comes back ---------------------------------------------------------------------------------------- */
+
+/* Two candidates that know each other, and something happens to the server. */
+#define TWO(s, lease) candidate *a = join(s, "a", lease); ASSERT_TRUE(UNTIL(leads(a))); \
+                      candidate *b = join(s, "b", lease); ASSERT_TRUE(UNTIL(!strcmp(leader_get_view(&b->me).leader, "a")))
+
+UTEST(forgets, flushall) {
+    fresh();
+    server *s = server_start("");
+    TWO(s, 1500);
+    int64_t then = clock_ms();
+    say(s, "FLUSHALL");
+    ASSERT_TRUE(UNTIL(a->stopped > 0));
+    ASSERT_EQ(LEADER_LOST, a->why);
+    ASSERT_TRUE(UNTIL(leaders() == 1));
+    ASSERT_TRUE(clock_ms() - then >= 1490);             /* a full lease after the loss                                           */
+    ASSERT_TRUE(a->started + b->started == 2);
+    NEVER_TWO();
+}
+
+UTEST(forgets, key_deleted_by_hand) {
+    fresh();
+    server *s = server_start("");
+    TWO(s, 1500);
+    say(s, "DEL leader:job");
+    ASSERT_TRUE(UNTIL(a->stopped > 0));
+    ASSERT_TRUE(UNTIL(leaders() == 1));
+    NEVER_TWO();
+}
+
+UTEST(forgets, witness_deleted_by_hand) {
+    fresh();
+    server *s = server_start("");
+    TWO(s, 1500);
+    say(s, "DEL {leader:job}:witness");
+    pass_ms(2000);
+    ASSERT_EQ(0, a->stopped);                           /* the next renewal wrote it again                                       */
+    ASSERT_STREQ("1", say(s, "EXISTS {leader:job}:witness"));
+    NEVER_TWO();
+}
+
+UTEST(forgets, killed_and_restarted_empty) {
+    fresh();
+    server *s = server_start("");
+    TWO(s, 1500);
+    uint64_t token = leader_token(&a->me);
+    server_stop(s);
+    server_run(s);
+    ASSERT_TRUE(UNTIL(a->stopped > 0));
+    ASSERT_TRUE(UNTIL(leaders() == 1));
+    ASSERT_GT(leader_token(&the_leader()->me), token);
+    NEVER_TWO();
+}
+
+UTEST(forgets, killed_and_restarted_with_its_data) {
+    fresh();
+    server *s = server_start("--appendonly yes --appendfsync always");
+    TWO(s, 6000);
+    uint64_t token = leader_token(&a->me);
+    server_stop(s);
+    server_run(s);
+    ASSERT_TRUE(UNTIL(a->client.main.ready && leader_get_stats(&a->me).renewals > 0));
+    pass_ms(200);
+    ASSERT_TRUE(leads(a));                              /* the same term goes on                                                 */
+    ASSERT_EQ(token, leader_token(&a->me));
+    ASSERT_EQ(0, a->stopped + b->started);
+    NEVER_TWO();
+}
+
+UTEST(forgets, paused_and_resumed) {
+    fresh();
+    server *s = server_start("");
+    TWO(s, 1500);
+    kill(s->pid, SIGSTOP);
+    ASSERT_TRUE(UNTIL(a->stopped == 1));                /* a knows by its clock, without an answer                               */
+    pass_ms(1500);
+    ASSERT_EQ(0, leaders());
+    kill(s->pid, SIGCONT);                              /* and now the leftovers of both are carried out                         */
+    ASSERT_TRUE(UNTIL(leaders() == 1));
+    pass_ms(500);
+    NEVER_TWO();
+}
+
+UTEST(forgets, scripts_flushed) {
+    fresh();
+    server *s = server_start("");
+    TWO(s, 3000);
+    for (int i = 0; i < 5; i++) {
+        say(s, "SCRIPT FLUSH");
+        uint64_t renewals = leader_get_stats(&a->me).renewals;
+        ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).renewals > renewals));
+    }
+    ASSERT_EQ(0, a->stopped);
+    ASSERT_EQ(0, (int)leader_get_stats(&a->me).failures);
+    NEVER_TWO();
+}
+
+UTEST(forgets, clients_killed_in_the_middle) {
+    fresh();
+    server *s = server_start("");
+    TWO(s, 3000);
+    for (int i = 0; i < 5; i++) {
+        say(s, "CLIENT KILL TYPE normal");
+        say(s, "CLIENT KILL TYPE pubsub");
+        uint64_t renewals = leader_get_stats(&a->me).renewals;
+        ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).renewals > renewals));
+    }
+    ASSERT_EQ(0, a->stopped);
+    ASSERT_TRUE(UNTIL(b->client.watch.ready));          /* notices come back too                                                 */
+    pass_ms(200);
+    leader_stop(&a->me);
+    ASSERT_TRUE(UNTIL(leads(b)));
+    NEVER_TWO();
+}
+
+UTEST(forgets, memory_full) {
+    fresh();
+    server *s = server_start("--maxmemory-policy noeviction");
+    TWO(s, 1500);
+    say(s, "CONFIG SET maxmemory 1");
+    pass_ms(2000);
+    ASSERT_TRUE(leads(a));                              /* renewals need no memory                                               */
+    leave(a);
+    pass_ms(300);
+    ASSERT_FALSE(leads(b));
+    ASSERT_TRUE(UNTIL(strstr(b->log, "OOM") != NULL));
+    say(s, "CONFIG SET maxmemory 0");
+    ASSERT_TRUE(UNTIL(leads(b)));
+    NEVER_TWO();
+}
+
+UTEST(forgets, loading_busy_and_readonly_pass) {
+    fresh();
+    server *s = server_start("");
+    server *other = server_start("");
+    char line[64];
+    candidate *a = join(s, "a", 1500);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    snprintf(line, sizeof line, "REPLICAOF 127.0.0.1 %d", other->port);
+    say(s, line);
+    ASSERT_TRUE(UNTIL(strstr(a->log, "READONLY") || strstr(a->log, "MASTERDOWN")));
+    ASSERT_TRUE(UNTIL(a->stopped > 0));
+    say(s, "REPLICAOF NO ONE");
+    ASSERT_TRUE(UNTIL(leads(a)));
+    const char *busy[] = { "EVAL", "local till = redis.call('TIME')[1] + 3 while redis.call('TIME')[1] + 0 < till do end", "0" };
+    say(s, "CONFIG SET busy-reply-threshold 10");
+    redisContext *c = dial(s);
+    redisAppendCommandArgv(c, 3, busy, NULL);
+    int done = 0;
+    while (!done) redisBufferWrite(c, &done);
+    ASSERT_TRUE(UNTIL(strstr(a->log, "BUSY") != NULL));
+    redisFree(c);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    NEVER_TWO();
+}
+
+/* ---------------------------------------------------------------------------------------------------------------------------------- */
+
+static int remove_all(const char *path) { return shell("rm -rf '%s'", path); }
+
+/* The tests run in a child, so that the files go even if it crashes.                                                                  */
+int main(int argc, const char *const argv[]) {
+    snprintf(root, sizeof root, "%s/leader-redis-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!mkdtemp(root)) { perror("mkdtemp"); return 1; }
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        int failed = utest_main(argc, argv);
+        fresh();
+        exit(failed);
+    }
+    int status = 1;
+    waitpid(pid, &status, 0);
+    remove_all(root);
+    if (WIFSIGNALED(status)) fprintf(stderr, "test_redis: ended by signal %d\n", WTERMSIG(status));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
