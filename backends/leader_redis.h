@@ -175,7 +175,7 @@ struct leader_redis_election {
     unsigned generation;            /* of the watch connection that is subscribed for this                            */
     unsigned stale;                 /* replies to requests that were given up: they come first and are dropped        */
     unsigned expected;              /* replies to the present one                                                     */
-    bool     noticed;
+    bool     listens, noticed;      /* wants to hear of releases; has heard of one                                    */
     leader_result result;
     leader_record answer;
     char     text[160];
@@ -399,6 +399,7 @@ static const struct { const char *word; leader_result result; bool drop; } leade
     { "NOAUTH",                 LEADER_E_AUTH,    true  }, { "WRONGPASS",  LEADER_E_AUTH,    true  },
     { "NOPERM",                 LEADER_E_AUTH,    false }, { "WRONGTYPE",  LEADER_E_CORRUPT, false },
     { "can't run this command", LEADER_E_AUTH,    false }, { "ACL failure", LEADER_E_AUTH,   false },
+    { "unauthenticated",        LEADER_E_AUTH,    true  },      /* Redis 7 counts the words before it says NOAUTH             */
     { "READONLY",               LEADER_E_IO,      true  }, { "MASTERDOWN", LEADER_E_IO,      true  },
 };
 
@@ -935,6 +936,7 @@ static void leader_redis_on_notice_(redisAsyncContext *ac, void *privdata_reply,
 
 static void leader_redis_subscribe_(leader_redis_election *e) {
     leader_redis *r = e->client;
+    e->listens = true;
     r->watch_wanted = !r->no_notice;
     if (!r->watch.ready || e->generation == r->generation) return;
     const char *argv[2] = { "SUBSCRIBE", e->key };
@@ -964,7 +966,7 @@ static void leader_redis_ready_(leader_redis_conn_ *c) {
     if (c == &r->watch) {
         r->generation++;
         for (leader_redis_election *e = r->first; e; e = e->next)
-            if (e->generation) leader_redis_subscribe_(e);       /* was subscribed on an earlier connection                    */
+            if (e->listens) leader_redis_subscribe_(e);
         return;
     }
     r->stage = LEADER_REDIS_READY_;
@@ -1141,7 +1143,10 @@ static leader_result leader_redis_deliver_(leader_redis_election *e, leader_reco
         e->term_token = e->answer.token;
     }
     if (e->op == LEADER_REDIS_RELEASE_ && result == LEADER_OK && e->answer.token > e->noticed_token) e->noticed_token = e->answer.token;
-    if (e->op == LEADER_REDIS_ACQUIRE_ && result == LEADER_HELD) leader_redis_subscribe_(e);
+    if (e->op == LEADER_REDIS_ACQUIRE_ && result == LEADER_HELD) {
+        leader_redis_subscribe_(e);
+        leader_redis_advance_(e->client);
+    }
     return result;
 }
 
@@ -1215,7 +1220,7 @@ static const char *leader_redis_open_(void *self, const leader_host *host) {
     e->longest_ms = 0;
     e->generation = e->stale = e->expected = 0;
     e->phase = LEADER_REDIS_IDLE_;
-    e->noticed = false;
+    e->listens = e->noticed = false;
     e->prev = NULL;
     e->next = NULL;
     if (!r->dice) r->dice = (uint64_t)(uintptr_t)e ^ (uint64_t)host->now_ms(host->core) << 20;

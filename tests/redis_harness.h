@@ -297,6 +297,11 @@ static void fake_open(fake *f) {
     f->port = ntohs(at.sin_port);
 }
 
+static void fake_hang_up(fake *f) {
+    if (f->peer >= 0) close(f->peer);
+    f->peer = -1;
+}
+
 /* Takes a connection if one comes and reads what there is. */
 static void fake_step(fake *f) {
     if (f->peer < 0) {
@@ -309,6 +314,7 @@ static void fake_step(fake *f) {
     }
     ssize_t n = recv(f->peer, f->heard + f->got, sizeof f->heard - 1 - f->got, 0);
     if (n > 0) f->got += (size_t)n;
+    if (n == 0 && f->got < sizeof f->heard - 1) fake_hang_up(f);    /* it went away                                          */
     f->heard[f->got] = 0;
 }
 
@@ -321,11 +327,6 @@ static void fake_send(fake *f, const void *bytes, size_t n) {
         at += sent;
         n -= (size_t)sent;
     }
-}
-
-static void fake_hang_up(fake *f) {
-    if (f->peer >= 0) close(f->peer);
-    f->peer = -1;
 }
 
 static void fake_close(fake *f) {

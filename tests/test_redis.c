@@ -330,7 +330,7 @@ UTEST(election, without_notices_polling_is_enough) {
     candidate *a = join_with(&how, "a", 3000, "job");
     ASSERT_TRUE(UNTIL(leads(a)));
     candidate *b = join_with(&how, "b", 3000, "job");
-    ASSERT_TRUE(UNTIL(leader_get_stats(&b->me).acquires >= 1));
+    ASSERT_TRUE(UNTIL(!strcmp(leader_get_view(&b->me).leader, "a")));
     leave(a);
     ASSERT_TRUE(UNTIL(leads(b)));
     ASSERT_TRUE(b->client.watch.ac == NULL);
@@ -594,6 +594,285 @@ UTEST(forgets, loading_busy_and_readonly_pass) {
     ASSERT_TRUE(UNTIL(strstr(a->log, "BUSY") != NULL));
     redisFree(c);
     ASSERT_TRUE(UNTIL(leads(a)));
+    NEVER_TWO();
+}
+
+/* ---- credentials and rights ---------------------------------------------------------------------------------------------------------- */
+
+static candidate *join_as(const server *s, const char *user, const char *password) {
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = s->port;
+    how.username = user;
+    how.password = password;
+    return join_with(&how, user ? user : "default", 1500, "job");
+}
+
+static bool leaks(const candidate *c, const char *secret) {
+    leader_stats stats = leader_get_stats(&c->me);
+    return strstr(c->log, secret) || strstr(leader_error(&c->me), secret) || strstr(stats.last_error_text, secret);
+}
+
+UTEST(rights, right_and_wrong_password) {
+    fresh();
+    server *s = server_start("--requirepass Sesame77");
+    candidate *good = join_as(s, NULL, "Sesame77");
+    ASSERT_TRUE(UNTIL(leads(good)));
+    candidate *bad = join_as(s, NULL, "Hunter2secret"), *none = join_as(s, NULL, NULL);
+    ASSERT_TRUE(UNTIL(leader_get_stats(&bad->me).failures_auth > 0 && leader_get_stats(&none->me).failures_auth > 0));
+    ASSERT_TRUE(strstr(bad->log, "AUTH") && strstr(bad->log, "WRONGPASS"));
+    ASSERT_TRUE(strstr(none->log, "NOAUTH") || strstr(none->log, "unauthenticated"));
+    ASSERT_FALSE(leaks(bad, "Hunter2secret"));
+    ASSERT_FALSE(leaks(good, "Sesame77"));
+    say(s, "CONFIG SET requirepass Hunter2secret");     /* and whoever was wrong finds out when it is right                      */
+    leave(good);
+    ASSERT_TRUE(UNTIL(leads(bad)));
+}
+
+UTEST(rights, acl) {
+    fresh();
+    server *s = server_start("");
+    say(s, "ACL SETUSER full on >pw ~leader:* ~{leader:*}:witness &leader:* +eval +evalsha +get +set +pttl +pexpire +del +hmget +hset +hdel +time +publish +subscribe");
+    say(s, "ACL SETUSER nohash on >pw ~* &* +@all -hset");
+    say(s, "ACL SETUSER noeval on >pw ~* &* +@all -eval -evalsha");
+    say(s, "ACL SETUSER nokeys on >pw ~other:* &* +@all");
+    say(s, "ACL SETUSER quiet on >pw ~* resetchannels +@all");
+    static const char *const users[] = { "nohash", "noeval", "nokeys" };
+    for (int i = 0; i < 3; i++) {
+        candidate *poor = join_as(s, users[i], "pw");
+        ASSERT_TRUE(UNTIL(leader_get_stats(&poor->me).failures_auth > 0));
+        ASSERT_EQ(0, poor->started);
+        leave(poor);
+        say(s, "FLUSHALL");
+    }
+    candidate *full = join_as(s, "full", "pw");
+    ASSERT_TRUE(UNTIL(leads(full)));                    /* exactly what the header names is enough                               */
+    candidate *quiet = join_as(s, "quiet", "pw");
+    ASSERT_TRUE(UNTIL(strstr(quiet->log, "polling instead") != NULL));
+    leave(full);
+    ASSERT_TRUE(UNTIL(leads(quiet)));                   /* no channel rights: elected by polling                                 */
+    leave(quiet);                                       /* and its PUBLISH, which fails, does not make the release fail          */
+    ASSERT_STREQ("0", say(s, "EXISTS leader:job"));
+}
+
+/* A server that does not know AUTH quotes what it was given.                                                                            */
+UTEST(rights, a_server_that_echoes_the_password) {
+    fresh();
+    fake f;
+    fake_open(&f);
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = f.port;
+    how.password = "Sesame77";
+    candidate *a = join_with(&how, "a", 1500, "job");
+    ASSERT_TRUE(UNTIL((fake_step(&f), f.got > 0)));
+    static const char echo[] = "-ERR unknown command `AUTH`, with args beginning with: `Sesame77`\r\n";
+    fake_send(&f, echo, sizeof echo - 1);
+    ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).failures_auth > 0));
+    ASSERT_FALSE(leaks(a, "Sesame77"));
+    leave(a);
+    fake_close(&f);
+}
+
+/* ---- servers that misbehave ---------------------------------------------------------------------------------------------------------------- */
+
+static const char yes_text[] = "*5\r\n$2\r\nOK\r\n:1763262000123\r\n:1500\r\n:1500\r\n$1\r\na\r\n";
+
+static candidate *join_fake(const fake *f) {
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = f->port;
+    how.connect_timeout_ms = 300;
+    return join_with(&how, "a", 1500, "job");
+}
+
+/* Sends these bytes as the answer to the first request, hangs up, and says whether the candidate led.                                         */
+static bool led_by(fake *f, const char *bytes, size_t n, size_t pause_at) {
+    candidate *c = join_fake(f);
+    bool led = false;
+    if (!UNTIL((fake_step(f), f->peer >= 0 && f->got > 0))) abort();
+    if (pause_at < n) {
+        fake_send(f, bytes, pause_at);
+        pass_ms(2);
+        fake_send(f, bytes + pause_at, n - pause_at);
+    } else {
+        fake_send(f, bytes, n);
+    }
+    if (pause_at >= n) fake_hang_up(f);
+    led = UNTIL(leads(c) || leader_get_stats(&c->me).failures > 0) && leads(c);
+    leader_close(&c->me, 0);
+    c->open = false;
+    fake_hang_up(f);
+    return led;
+}
+
+UTEST(hostile, replies_cut_at_every_byte) {
+    fresh();
+    fake f;
+    fake_open(&f);
+    for (size_t n = 0; n < sizeof yes_text - 1; n++) ASSERT_FALSE(led_by(&f, yes_text, n, n));
+    for (size_t n = 1; n < sizeof yes_text - 1; n++) ASSERT_TRUE(led_by(&f, yes_text, sizeof yes_text - 1, n));      /* in two pieces  */
+    fake_close(&f);
+}
+
+UTEST(hostile, every_byte_changed) {
+    fresh();
+    fake f;
+    fake_open(&f);
+    static const char values[] = { 0, '\n', '0', '9', '-', '*', '$', ':', '%', '>', '_', '\xff' };
+    for (size_t at = 0; at < sizeof yes_text - 1; at++)
+        for (size_t v = 0; v < sizeof values; v++) {
+            char copy[sizeof yes_text];
+            memcpy(copy, yes_text, sizeof copy);
+            copy[at] = values[v];
+            led_by(&f, copy, sizeof copy - 1, sizeof copy);       /* whether it leads depends on the byte; that it lives does not     */
+        }
+    fake_close(&f);
+}
+
+UTEST(hostile, what_no_script_answers) {
+    static const char *const replies[] = { "+OK\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "$2\r\nOK\r\n",
+        "*4\r\n$2\r\nOK\r\n:1\r\n:1500\r\n:1500\r\n", "*6\r\n$2\r\nOK\r\n:1\r\n:1500\r\n:1500\r\n$1\r\na\r\n:1\r\n",
+        "*5\r\n$2\r\nOK\r\n:-1\r\n:1500\r\n:1500\r\n$1\r\na\r\n", "*5\r\n$2\r\nOK\r\n:9007199254740992\r\n:1500\r\n:1500\r\n$1\r\na\r\n",
+        "*5\r\n$2\r\nOK\r\n:9223372036854775808\r\n:1500\r\n:1500\r\n$1\r\na\r\n", "*5\r\n$2\r\nOK\r\n$1\r\n7\r\n:1500\r\n:1500\r\n$1\r\na\r\n",
+        "*5\r\n+OK\r\n:7\r\n:1500\r\n:1500\r\n$1\r\na\r\n", "*5\r\n$5\r\nMAYBE\r\n:7\r\n:1500\r\n:1500\r\n$1\r\na\r\n", "*5\r\n$4\r\nLOST\r\n:7\r\n:1500\r\n:1500\r\n$1\r\na\r\n",
+        "*5\r\n$2\r\nOK\r\n:0\r\n:1500\r\n:1500\r\n$1\r\na\r\n", "*5\r\n*5\r\n*5\r\n*5\r\n*5\r\n*5\r\n*5\r\n*5\r\n*5\r\n*5\r\n", "*2147483647\r\n", "*-2\r\n", "$-2\r\n", "$536870912\r\nx",
+        "$99999999999999999999\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH_9.2\r\n", "-\r\n", "-ERR\r\n", "- \r\n", "-MOVED\r\n", "-MOVED 1\r\n", "-MOVED 1 :\r\n", "-MOVED 1 nowhere\r\n",
+        "-MOVED 1 127.0.0.1:99999\r\n", "-MOVED 1 127.0.0.1:1\r\n", "-NOSCRIPT\r\n-NOSCRIPT\r\n", "\r\n\r\n\r\n", "+OK\r\n+OK\r\n+OK\r\n", ">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nb\r\n", "%1\r\n+a\r\n+b\r\n", ",1.5\r\n", "#t\r\n", "_\r\n", "(12345\r\n" };
+    fresh();
+    fake f;
+    fake_open(&f);
+    for (size_t i = 0; i < sizeof replies / sizeof replies[0]; i++) {
+        ASSERT_FALSE(led_by(&f, replies[i], strlen(replies[i]), 999));
+    }
+    fake_close(&f);
+}
+
+/* Unasked for, before the first request and after the answer: hiredis alone would end the process.                                              */
+UTEST(hostile, replies_that_nobody_asked_for) {
+    fresh();
+    fake f;
+    fake_open(&f);
+    static const char two[] = "*5\r\n$2\r\nOK\r\n:1763262000123\r\n:1500\r\n:1500\r\n$1\r\na\r\n+more\r\n";
+    candidate *a = join_fake(&f);
+    ASSERT_TRUE(UNTIL((fake_step(&f), f.got > 0)));
+    fake_send(&f, two, sizeof two - 1);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    ASSERT_TRUE(UNTIL(a->client.main.ac == NULL));      /* the term stands, the connection does not                              */
+    ASSERT_TRUE(leads(a));
+    leader_close(&a->me, 0);
+    a->open = false;
+    fake_close(&f);
+}
+
+UTEST(hostile, a_reply_without_end) {
+    fresh();
+    fake f;
+    fake_open(&f);
+    static char junk[300000];
+    memset(junk, 'x', sizeof junk);
+    junk[0] = '+';
+    ASSERT_FALSE(led_by(&f, junk, sizeof junk, sizeof junk));
+    memcpy(junk, "$9999999\r\n", 10);
+    ASSERT_FALSE(led_by(&f, junk, sizeof junk, sizeof junk));
+    fake_close(&f);
+}
+
+/* Notices of every wrong shape; the main connection is a real server's.                                                                         */
+UTEST(hostile, notices_of_the_wrong_shape) {
+    static const char *const notices[] = { "+OK\r\n", ":1\r\n", "*0\r\n", "*1\r\n$7\r\nmessage\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n", "*3\r\n$7\r\nmessage\r\n:2\r\n:3\r\n",
+        "*3\r\n$7\r\nmessage\r\n$10\r\nleader:job\r\n:3\r\n", "*3\r\n$11\r\nunsubscribe\r\n$10\r\nleader:job\r\n$1\r\nx\r\n", "*3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:1\r\n", "*3\r\n$8\r\npmessage\r\n$1\r\nx\r\n$1\r\ny\r\n",
+        "*4\r\n$8\r\npmessage\r\n$1\r\nx\r\n$1\r\ny\r\n$1\r\nz\r\n", "*3\r\n*3\r\n:1\r\n:2\r\n:3\r\n:1\r\n:2\r\n", "*3\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n", "*3\r\n$7\r\nmessage\r\n$5\r\nother\r\n$1\r\n9\r\n", "*3\r\n$-1\r\n$-1\r\n$-1\r\n",
+        "*3\r\n$7\r\nmessage\r\n$10\r\nleader:job\r\n$3\r\nabc\r\n", "*3\r\n$11\r\nunsubscribe\r\n$10\r\nleader:job\r\n:0\r\n*3\r\n$7\r\nmessage\r\n$10\r\nleader:job\r\n$1\r\n9\r\n", "-ERR no\r\n", ">3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:1\r\n", "$-1\r\n" };
+    static const char held[] = "*5\r\n$4\r\nHELD\r\n:1763262000123\r\n:60000\r\n:60000\r\n$1\r\nb\r\n";
+    fresh();
+    fake f, g;
+    fake_open(&f);
+    for (size_t i = 0; i < sizeof notices / sizeof notices[0]; i++) {
+        candidate *a = join_fake(&f);
+        memset(&g, 0, sizeof g);
+        g.listener = f.listener;                        /* the second connection comes to the same port                          */
+        g.peer = -1;
+        ASSERT_TRUE(UNTIL((fake_step(&f), f.got > 0)));
+        fake_send(&f, held, sizeof held - 1);
+        ASSERT_TRUE(UNTIL((fake_step(&g), g.got > 0)));
+        ASSERT_TRUE(strstr(g.heard, "SUBSCRIBE") != NULL);
+        if (i % 2) fake_send(&g, "*3\r\n$9\r\nsubscribe\r\n$10\r\nleader:job\r\n:1\r\n", 41);
+        fake_send(&g, notices[i], strlen(notices[i]));
+        pass_ms(20);
+        ASSERT_FALSE(leads(a));
+        ASSERT_TRUE(a->client.main.ready);              /* whatever happens there, requests go on                                */
+        leader_close(&a->me, 0);
+        a->open = false;
+        fake_hang_up(&g);
+        fake_hang_up(&f);
+    }
+    fake_close(&f);
+}
+
+UTEST(hostile, accepts_and_says_nothing) {
+    fresh();
+    fake f;
+    fake_open(&f);
+    candidate *a = join_fake(&f);
+    ASSERT_TRUE(UNTIL((fake_step(&f), leader_get_stats(&a->me).failures_timeout > 0)));
+    ASSERT_TRUE(UNTIL((fake_step(&f), a->client.main.ac == NULL || f.accepted > 1)));   /* the dead connection is not kept       */
+    leader_close(&a->me, 0);
+    a->open = false;
+    fake_close(&f);
+}
+
+/* The answer to a request that was given up comes late, on the same connection, just when the next one waits for its own: it must be dropped.    */
+UTEST(hostile, a_late_answer_is_not_the_next_ones) {
+    static const char held[] = "*5\r\n$4\r\nHELD\r\n:1763262000123\r\n:60000\r\n:60000\r\n$1\r\nb\r\n";
+    fresh();
+    fake f;
+    fake_open(&f);
+    candidate *c = &candidates[0];
+    leader_config cfg = config(c, "a", 1500);
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = f.port;
+    leader_redis_init(&c->client, &how);
+    leader_backend b = leader_redis_backend(&c->election, &c->client, "job");
+    cfg.backend = b;
+    ASSERT_EQ(LEADER_OK, leader_init(&c->me, &cfg));    /* for its host; the backend is driven by hand here                      */
+    leader_request q;
+    leader_record seen;
+    memset(&q, 0, sizeof q);
+    q.identity = "a"; q.nonce = 5; q.min_token = 1; q.lease_ms = 1500; q.timeout_ms = 100000; q.seq = 1;
+    while (b.acquire(b.self, &q, &seen) == LEADER_PENDING && f.got == 0) { b.poll(b.self); fake_step(&f); }
+    b.cancel(b.self);
+    q.seq = 2;
+    ASSERT_EQ(LEADER_PENDING, b.acquire(b.self, &q, &seen));
+    fake_send(&f, yes_text, sizeof yes_text - 1);       /* of request 1                                                          */
+    for (int i = 0; i < 50; i++) { b.poll(b.self); ASSERT_EQ(LEADER_PENDING, b.acquire(b.self, &q, &seen)); usleep(200); }
+    fake_send(&f, held, sizeof held - 1);               /* of request 2                                                          */
+    leader_result result = LEADER_PENDING;
+    for (int64_t end = clock_ms() + LIMIT_MS; result == LEADER_PENDING && clock_ms() < end; usleep(200)) { b.poll(b.self); result = b.acquire(b.self, &q, &seen); }
+    ASSERT_EQ(LEADER_HELD, result);
+    q.seq = 3;                                          /* a new number alone gives the old request up as well                   */
+    ASSERT_EQ(LEADER_PENDING, b.acquire(b.self, &q, &seen));
+    q.seq = 4;
+    ASSERT_EQ(LEADER_PENDING, b.acquire(b.self, &q, &seen));
+    fake_send(&f, yes_text, sizeof yes_text - 1);
+    for (int i = 0; i < 50; i++) { b.poll(b.self); ASSERT_EQ(LEADER_PENDING, b.acquire(b.self, &q, &seen)); usleep(200); }
+    leader_close(&c->me, 0);                            /* with an answer on its way                                             */
+    fake_close(&f);
+}
+
+/* The process must not die of SIGPIPE when the server has gone.                                                                                  */
+UTEST(hostile, broken_pipe) {
+    fresh();
+    signal(SIGPIPE, SIG_DFL);
+    server *s = server_start("");
+    candidate *a = join(s, "a", 1500);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    for (int i = 0; i < 3; i++) {
+        shutdown(a->client.main.ac->c.fd, SHUT_WR);     /* the next write is EPIPE for certain                                   */
+        uint64_t renewals = leader_get_stats(&a->me).renewals;
+        ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).renewals > renewals));
+    }
     NEVER_TWO();
 }
 
