@@ -1286,6 +1286,7 @@ static void leader_redis_copy_(leader_redis *r, const char *field, char *out, si
 /* "host", "host:port" or "[address]:port", len bytes of it                                                                     */
 static bool leader_redis_where_from_(const char *text, size_t len, int port, leader_redis_where_ *out) {
     char copy[280], *host = copy, *tail;
+    unsigned char raw[16];
     if (len == 0 || len >= sizeof copy) return false;
     memcpy(copy, text, len);
     copy[len] = 0;
@@ -1297,7 +1298,10 @@ static bool leader_redis_where_from_(const char *text, size_t len, int port, lea
         if (*tail && *tail != ':') return false;
     } else {
         tail = strchr(copy, ':');
-        if (tail && strchr(tail + 1, ':')) tail = NULL;          /* a bare IPv6 address                                   */
+        if (tail && strchr(tail + 1, ':')) {                     /* a bare IPv6 address                                   */
+            if (inet_pton(AF_INET6, copy, raw) != 1) return false;
+            tail = NULL;
+        }
         if (!tail) tail = copy + len;
     }
     bool has_port = *tail == ':';

@@ -143,7 +143,7 @@ static server *server_start(const char *extra) {
     server *s = server_place();
     const char *password = strstr(extra, "--requirepass ");
     if (password) sscanf(password, "--requirepass %31s", s->password);
-    snprintf(s->args, sizeof s->args, "redis-server --port %d --bind 127.0.0.1 --dir %s --save '' --appendonly no --daemonize no --enable-debug-command yes --hz 100 %s", s->port, s->dir, extra);
+    snprintf(s->args, sizeof s->args, "redis-server --port %d --bind 127.0.0.1 --dir %s --save '' --appendonly no --daemonize no --enable-debug-command yes --hz 100 --repl-diskless-sync-delay 0 %s", s->port, s->dir, extra);
     server_run(s);
     return s;
 }

@@ -876,6 +876,507 @@ UTEST(hostile, broken_pipe) {
     NEVER_TWO();
 }
 
+/* ---- settings ------------------------------------------------------------------------------------------------------------------------------ */
+
+/* What leader_init says of these settings; "" if it likes them.                                                                                  */
+static const char *verdict(const leader_redis_settings *how, const char *name) {
+    static char text[200];
+    candidate *c = &candidates[CANDIDATES_MAX - 1];
+    leader_config cfg = config(c, "a", 1500);
+    leader_redis_init(&c->client, how);
+    cfg.backend = leader_redis_backend(&c->election, &c->client, name);
+    leader_result result = leader_init(&c->me, &cfg);
+    snprintf(text, sizeof text, "%s", result == LEADER_OK ? "" : leader_error(&c->me));
+    if (result != LEADER_OK && result != LEADER_E_CONFIG) snprintf(text, sizeof text, "result %d", (int)result);
+    leader_close(&c->me, 0);
+    return text;
+}
+static const leader_redis *verdict_client(void) { return &candidates[CANDIDATES_MAX - 1].client; }
+
+static leader_redis_settings with_url(const char *url) {
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.url = url;
+    return how;
+}
+
+UTEST(settings, urls_taken) {
+    static const struct { const char *url, *host; int port; const char *user, *password; int db; const char *path; } good[] = {
+        { "redis://10.0.0.7", "10.0.0.7", 6379, "", "", 0, "" }, { "redis://10.0.0.7:7000/3", "10.0.0.7", 7000, "", "", 3, "" }, { "redis://", "127.0.0.1", 6379, "", "", 0, "" },
+        { "redis://:secret@h/", "h", 6379, "", "secret", 0, "" }, { "redis://u:p%40%3a%2F@h:1?db=9", "h", 1, "u", "p@:/", 9, "" }, { "redis://u:p@q@h", "h", 6379, "u", "p@q", 0, "" },
+        { "redis://[::1]:7000/1", "::1", 7000, "", "", 1, "" }, { "unix:///run/redis.sock?db=1", "127.0.0.1", 6379, "", "", 1, "/run/redis.sock" }, { "unix://u:p@/a%20b", "127.0.0.1", 6379, "u", "p", 0, "/a b" } };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        leader_redis_settings how = with_url(good[i].url);
+        ASSERT_STREQ("", verdict(&how, "job"));
+        const leader_redis *r = verdict_client();
+        ASSERT_STREQ(good[i].host, r->fixed.host);
+        ASSERT_EQ(good[i].port, r->fixed.port);
+        ASSERT_STREQ(good[i].user, r->username);
+        ASSERT_STREQ(good[i].password, r->password);
+        ASSERT_EQ(good[i].db, r->db);
+        ASSERT_STREQ(good[i].path, r->path);
+    }
+}
+
+UTEST(settings, urls_refused) {
+    static const struct { const char *url, *says; } bad[] = {
+        { "", "url: byte 0" }, { "http://h", "url: byte 0" }, { "redis:/h", "url: byte 0" }, { "redis://h:0", "url: byte 8" }, { "redis://h:65536", "url: byte 8" }, { "redis://h:x", "url: byte 8" },
+        { "redis://h:", "url: byte 8" }, { "redis://h/x", "url: byte 10" }, { "redis://h/1/2", "url: byte 10" }, { "redis://h?db=x", "url: byte 13" }, { "redis://h?timeout=1", "url: byte 9" }, { "redis://u:se%zzcret@h", "url: byte 12" },
+        { "redis://u:p%00@h", "url: byte 11" }, { "redis://u:p%4@h", "url: byte 11" }, { "redis://[::1", "url: byte 8" }, { "redis://user@h", "username is set without password" }, { "unix://", "url: byte 7" }, { "unix://host/path", "url: byte 7" } };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        leader_redis_settings how = with_url(bad[i].url);
+        const char *text = verdict(&how, "job");
+        ASSERT_TRUE(!strncmp(text, bad[i].says, strlen(bad[i].says)));
+        ASSERT_FALSE(strstr(text, "cret"));             /* no part of a password                                                 */
+    }
+    char longest[700];
+    memset(longest, 'x', sizeof longest);
+    memcpy(longest, "redis://:", 9);
+    memcpy(longest + 600, "@h", 3);
+    leader_redis_settings how = with_url(longest);
+    ASSERT_TRUE(strstr(verdict(&how, "job"), "longer than"));
+}
+
+UTEST(settings, fields_refused_by_name) {
+    leader_redis_settings how, none;
+    memset(&none, 0, sizeof none);
+#define REFUSED(says, name, ...) do { how = none; __VA_ARGS__; const char *text_ = verdict(&how, name); ASSERT_TRUE(!strncmp(text_, says, strlen(says))); } while (0)
+    REFUSED("port (-1)", "job", how.port = -1);
+    REFUSED("port (70000)", "job", how.port = 70000);
+    REFUSED("db (-2)", "job", how.db = -2);
+    REFUSED("url and host", "job", how.url = "redis://h"; how.host = "h");
+    REFUSED("url and password", "job", how.url = "redis://h"; how.password = "Sesame77");
+    REFUSED("path and host", "job", how.path = "/p"; how.host = "h");
+    REFUSED("sentinels and host", "job", how.sentinels = "s"; how.sentinel_name = "m"; how.host = "h");
+    REFUSED("sentinel_name is missing", "job", how.sentinels = "s");
+    REFUSED("sentinel_name is set without sentinels", "job", how.sentinel_name = "m");
+    REFUSED("sentinel_port (70000)", "job", how.sentinel_port = 70000);
+    REFUSED("sentinels: entry 2", "job", how.sentinels = "a:1,,b:2"; how.sentinel_name = "m");
+    REFUSED("sentinels: entry 1", "job", how.sentinels = "a:x"; how.sentinel_name = "m");
+    REFUSED("sentinels: entry 1", "job", how.sentinels = " "; how.sentinel_name = "m");
+    REFUSED("username is set without password", "job", how.username = "u");
+    REFUSED("sentinel_username is set without", "job", how.sentinels = "s"; how.sentinel_name = "m"; how.sentinel_username = "u");
+    REFUSED("connect_timeout_ms (-1)", "job", how.connect_timeout_ms = -1);
+    REFUSED("sentinel_timeout_ms (-1)", "job", how.sentinel_timeout_ms = -1);
+    REFUSED("wait_replicas (-1)", "job", how.wait_replicas = -1);
+    REFUSED("key_file is missing", "job", how.cert_file = "c");
+    REFUSED("cert_file is missing", "job", how.key_file = "k");
+    REFUSED("ca_file is set without tls", "job", how.ca_file = "c");
+    REFUSED("tls and path", "job", how.tls = true; how.path = "/p");
+    REFUSED("name (of the election) is missing", NULL, (void)how);
+    REFUSED("name (of the election) is missing", "", (void)how);
+    REFUSED("name: braces", "a}b", (void)how);
+    REFUSED("name: braces", "job", how.prefix = "{}");
+#ifndef LEADER_REDIS_TLS
+    REFUSED("tls needs LEADER_REDIS_TLS", "job", how.tls = true);
+    REFUSED("url: rediss:// needs LEADER_REDIS_TLS", "job", how.url = "rediss://h");
+#else
+    REFUSED("ca_file cannot be read", "job", how.tls = true; how.ca_file = "/nonexistent");
+#endif
+    char text[400];
+    memset(text, 'x', sizeof text);
+    text[399] = 0;
+    REFUSED("host is longer than 255 bytes", "job", how.host = text);
+    REFUSED("password is longer than 255 bytes", "job", how.password = text);
+    REFUSED("prefix is longer than 127 bytes", "job", how.prefix = text);
+    REFUSED("name: with its prefix", text, (void)how);
+#undef REFUSED
+    how = none;
+    how.sentinels = "a, b:7 ,[::1]:9,::2";
+    how.sentinel_name = "m";
+    ASSERT_STREQ("", verdict(&how, "job"));
+    leader_redis_where_ w;
+    leader_redis *r = &candidates[CANDIDATES_MAX - 1].client;
+    ASSERT_EQ(4, r->sentinel_count);
+    leader_redis_sentinel_at_(r, 1, &w);
+    ASSERT_STREQ("b", w.host);
+    ASSERT_EQ(7, w.port);
+    leader_redis_sentinel_at_(r, 3, &w);
+    ASSERT_STREQ("::2", w.host);
+    ASSERT_EQ(26379, w.port);
+}
+
+UTEST(settings, keys_share_a_slot) {
+    fresh();
+    server *s = server_start("");
+    static const char *const prefixes[] = { NULL, "app", "{app}" };
+    static const char *const keys[] = { "leader:job", "app:leader:job", "{app}:leader:job" }, *const witnesses[] = { "{leader:job}:witness", "{app:leader:job}:witness", "{app}:leader:job:witness" };
+    for (int i = 0; i < 3; i++) {
+        leader_redis_settings how;
+        memset(&how, 0, sizeof how);
+        how.port = s->port;
+        how.prefix = prefixes[i];
+        candidate *a = join_with(&how, "a", 3000, "job");
+        ASSERT_TRUE(UNTIL(leads(a)));
+        char line[100], slot[20];
+        snprintf(line, sizeof line, "EXISTS %s %s", keys[i], witnesses[i]);
+        ASSERT_STREQ("2", say(s, line));
+        snprintf(line, sizeof line, "CLUSTER KEYSLOT %s", keys[i]);
+        snprintf(slot, sizeof slot, "%.19s", say(s, line));
+        snprintf(line, sizeof line, "CLUSTER KEYSLOT %s", witnesses[i]);
+        if (!strstr(said, "cluster support disabled")) { ASSERT_STREQ(slot, say(s, line)); }
+        leave(a);
+    }
+}
+
+static void env(const char *name, const char *value) { if (value) setenv(name, value, 1); else unsetenv(name); }
+
+static const char *env_verdict(void) {
+    static char text[200];
+    candidate *c = &candidates[CANDIDATES_MAX - 1];
+    leader_config cfg = config(c, "a", 1500);
+    leader_redis_from_env(&c->client);
+    cfg.backend = leader_redis_backend(&c->election, &c->client, "job");
+    snprintf(text, sizeof text, "%s", leader_init(&c->me, &cfg) == LEADER_OK ? "" : leader_error(&c->me));
+    leader_close(&c->me, 0);
+    return text;
+}
+
+UTEST(settings, environment) {
+    static const char *const names[] = { "HOST", "PORT", "PREFIX", "SENTINEL_HOST", "SENTINEL_PORT", "SENTINEL_NAME", "USERNAME", "PASSWORD", "DB", "URL" };
+    const leader_redis *r = verdict_client();
+    for (int i = 0; i < 10; i++) {
+        char full[64];
+        snprintf(full, sizeof full, "REDIS_%s", names[i]);
+        env(full, NULL);
+        snprintf(full, sizeof full, "MUTEX_REDIS_%s", names[i]);
+        env(full, NULL);
+    }
+    ASSERT_STREQ("", env_verdict());
+    ASSERT_STREQ("127.0.0.1", r->fixed.host);
+    ASSERT_EQ(6379, r->fixed.port);
+    env("REDIS_HOST", "cache"); env("REDIS_PORT", "7001"); env("REDIS_PASSWORD", "pw"); env("REDIS_DB", "4"); env("REDIS_PREFIX", "app");
+    ASSERT_STREQ("", env_verdict());
+    ASSERT_STREQ("cache", r->fixed.host);
+    ASSERT_EQ(7001, r->fixed.port);
+    ASSERT_STREQ("pw", r->password);
+    ASSERT_EQ(4, r->db);
+    ASSERT_STREQ("app:leader:job", candidates[CANDIDATES_MAX - 1].election.key);
+    env("MUTEX_REDIS_HOST", "locks"); env("MUTEX_REDIS_PREFIX", ""); env("REDIS_URL", "redis://elsewhere");
+    ASSERT_STREQ("", env_verdict());
+    ASSERT_STREQ("locks", r->fixed.host);               /* the nearer family wins as a whole; empty is unset                     */
+    ASSERT_EQ(7001, r->fixed.port);
+    ASSERT_STREQ("app", r->prefix);
+    env("MUTEX_REDIS_HOST", NULL);
+    ASSERT_STREQ("", env_verdict());
+    ASSERT_STREQ("elsewhere", r->fixed.host);
+    env("REDIS_URL", NULL); env("REDIS_HOST", NULL); env("REDIS_PORT", "tcp://10.96.4.2:6380");       /* a Kubernetes Service    */
+    ASSERT_STREQ("", env_verdict());
+    ASSERT_STREQ("10.96.4.2", r->fixed.host);
+    ASSERT_EQ(6380, r->fixed.port);
+    env("REDIS_HOST", "redis.default.svc");
+    ASSERT_STREQ("", env_verdict());
+    ASSERT_STREQ("redis.default.svc", r->fixed.host);
+    ASSERT_EQ(6380, r->fixed.port);
+    env("REDIS_SENTINEL_HOST", "s1,s2:7"); env("REDIS_SENTINEL_PORT", "26000"); env("REDIS_SENTINEL_NAME", "main");
+    ASSERT_STREQ("", env_verdict());
+    ASSERT_EQ(2, r->sentinel_count);
+    ASSERT_STREQ("main", r->sentinel_name);
+    ASSERT_EQ(26000, r->sentinel_port);
+    env("REDIS_SENTINEL_NAME", NULL);
+    ASSERT_TRUE(strstr(env_verdict(), "sentinel_name is missing"));
+    env("REDIS_SENTINEL_HOST", NULL);
+    env("MUTEX_REDIS_PORT", "70000");
+    ASSERT_STREQ("MUTEX_REDIS_PORT is not a port", env_verdict());
+    env("MUTEX_REDIS_PORT", NULL); env("REDIS_PORT", "tcp://");
+    ASSERT_STREQ("REDIS_PORT is not a port", env_verdict());
+    env("REDIS_PORT", NULL); env("REDIS_DB", "one");
+    ASSERT_STREQ("REDIS_DB is not a database number", env_verdict());
+    env("REDIS_DB", NULL); env("MUTEX_REDIS_URL", "redis://h:1:2:x");
+    ASSERT_TRUE(strstr(env_verdict(), "url: byte"));
+    env("MUTEX_REDIS_URL", NULL); env("REDIS_PASSWORD", NULL); env("REDIS_PREFIX", NULL); env("REDIS_HOST", NULL); env("REDIS_SENTINEL_PORT", NULL);
+}
+
+UTEST(settings, timing_preset) {
+    leader_config cfg;
+    memset(&cfg, 0, sizeof cfg);
+    leader_redis_timing(&cfg);
+    ASSERT_EQ(30000, (int)cfg.lease_ms);
+    ASSERT_EQ(10000, (int)cfg.renew_ms);
+    ASSERT_EQ(5000, (int)cfg.retry_ms);
+    cfg.identity = "a";
+    cfg.backend = leader_single_backend();
+    leader_t me;
+    ASSERT_EQ(LEADER_OK, leader_init(&me, &cfg));
+    leader_close(&me, 0);
+}
+
+/* ---- ways to reach a server ------------------------------------------------------------------------------------------------------------------ */
+
+UTEST(reach, unix_socket_database_and_name) {
+    fresh();
+    char extra[300], url[300];
+    snprintf(extra, sizeof extra, "--unixsocket %s/sock", root);
+    server *s = server_start(extra);
+    leader_redis_settings how;
+    snprintf(url, sizeof url, "unix://%s/sock?db=3", root);
+    how = with_url(url);
+    candidate *a = join_with(&how, "a", 3000, "job");
+    ASSERT_TRUE(UNTIL(leads(a)));
+    ASSERT_STREQ("0", say(s, "EXISTS leader:job"));     /* it is in database 3                                                   */
+    snprintf(url, sizeof url, "redis://localhost:%d/3", s->port);
+    how = with_url(url);
+    candidate *b = join_with(&how, "b", 3000, "job");
+    ASSERT_TRUE(UNTIL(!strcmp(leader_get_view(&b->me).leader, "a")));
+    ASSERT_STREQ("localhost", b->client.good_name);
+    ASSERT_STREQ("127.0.0.1", b->client.good_address);
+    say(s, "CLIENT KILL TYPE normal");
+    leave(a);
+    ASSERT_TRUE(UNTIL(leads(b)));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d/99", s->port);
+    how = with_url(url);
+    candidate *c = join_with(&how, "c", 3000, "job");
+    ASSERT_TRUE(UNTIL(strstr(c->log, "SELECT") != NULL));
+    how = with_url("unix:///nonexistent/sock");
+    candidate *d = join_with(&how, "d", 3000, "job");
+    ASSERT_TRUE(UNTIL(strstr(d->log, "/nonexistent/sock") != NULL));
+}
+
+UTEST(reach, three_sentinels_and_a_failover_while_leading) {
+    fresh();
+    char extra[200], list[200];
+    server *master = server_start(""), *guards[3];
+    snprintf(extra, sizeof extra, "--replicaof 127.0.0.1 %d", master->port);
+    server *replica = server_start(extra);
+    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && !strstr(say(replica, "INFO replication"), "master_link_status:up"); ) usleep(20000);
+    for (int i = 0; i < 3; i++) guards[i] = sentinel_start(master->port, 2);
+    snprintf(list, sizeof list, "127.0.0.1:1,127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", guards[0]->port, guards[1]->port, guards[2]->port);     /* the first is dead */
+    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && !(strstr(say(guards[0], "SENTINEL MASTER main"), "num-other-sentinels 2") && strstr(said, "num-slaves 1")); ) usleep(50000);
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.sentinels = list;
+    how.sentinel_name = "main";
+    candidate *a = join_with(&how, "a", 12000, "job");
+    ASSERT_TRUE(UNTIL(leads(a)));
+    ASSERT_EQ(master->port, a->client.target.port);
+    candidate *b = join_with(&how, "b", 12000, "job");
+    ASSERT_TRUE(UNTIL(!strcmp(leader_get_view(&b->me).leader, "a")));
+    ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).renewals >= 1));
+    uint64_t token = leader_token(&a->me);
+    usleep(100000);                                     /* the replica has it                                                    */
+    server_stop(master);
+    ASSERT_TRUE(UNTIL(strstr(say(replica, "ROLE"), "master") == said));
+    ASSERT_TRUE(UNTIL(a->client.target.port == replica->port && b->client.target.port == replica->port && a->client.main.ready && b->client.main.ready));
+    ASSERT_TRUE(UNTIL(leaders() == 1));
+    ASSERT_TRUE(the_leader() != a || leader_token(&a->me) >= token);
+    server_run(master);                                 /* the old one comes back as a replica, and nobody follows it            */
+    pass_ms(1000);
+    ASSERT_EQ(replica->port, a->client.target.port);
+    leave(a);
+    ASSERT_TRUE(UNTIL(leads(b)));
+    NEVER_TWO();
+}
+
+UTEST(reach, a_sentinel_that_does_not_know_or_names_no_master) {
+    fresh();
+    char extra[200], list[100];
+    server *master = server_start("");
+    snprintf(extra, sizeof extra, "--replicaof 127.0.0.1 %d", master->port);
+    server *replica = server_start(extra);
+    server *lying = sentinel_start(replica->port, 1);   /* it was told that the replica is the master                            */
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    snprintf(list, sizeof list, "127.0.0.1:%d", lying->port);
+    how.sentinels = list;
+    how.sentinel_name = "unknown";
+    candidate *a = join_with(&how, "a", 1500, "job");
+    ASSERT_TRUE(UNTIL(strstr(a->log, "does not know sentinel_name (unknown)") != NULL));
+    how.sentinel_name = "main";
+    candidate *b = join_with(&how, "b", 1500, "job");
+    ASSERT_TRUE(UNTIL(strstr(b->log, "is not a master") || leads(b)));     /* a sentinel may find out by itself                     */
+    NEVER_TWO();
+}
+
+UTEST(reach, moved_in_a_cluster) {
+    fresh();
+    server *one = server_start("--cluster-enabled yes"), *two = server_start("--cluster-enabled yes");
+    char line[100];
+    say(one, "CLUSTER ADDSLOTSRANGE 0 8191");
+    say(two, "CLUSTER ADDSLOTSRANGE 8192 16383");
+    snprintf(line, sizeof line, "CLUSTER MEET 127.0.0.1 %d", two->port);
+    say(one, line);
+    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && !(strstr(say(one, "CLUSTER INFO"), "cluster_state:ok") && strstr(say(two, "CLUSTER INFO"), "cluster_state:ok")); ) usleep(50000);
+    candidate *all[8];
+    for (int i = 0; i < 8; i++) {                       /* each finds its node, wherever it starts                               */
+        char name[16], identity[16];
+        leader_redis_settings how;
+        memset(&how, 0, sizeof how);
+        how.port = i % 2 ? one->port : two->port;
+        snprintf(name, sizeof name, "job%d", i / 2);
+        snprintf(identity, sizeof identity, "c%d", i);
+        all[i] = join_with(&how, identity, 3000, name);
+    }
+    int moved = 0;
+    ASSERT_TRUE(UNTIL(leaders() == 4));
+    for (int i = 0; i < 8; i += 2) ASSERT_TRUE(UNTIL(leads(all[i]) != leads(all[i + 1]) && all[i]->client.target.port == all[i + 1]->client.target.port));
+    for (int i = 0; i < 8; i++) moved += all[i]->client.moved.host[0] != 0;
+    ASSERT_EQ(4, moved);
+    pass_ms(1500);
+    ASSERT_EQ(4, leaders());
+}
+
+UTEST(reach, wait_replicas) {
+    fresh();
+    char extra[200];
+    server *master = server_start("");
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = master->port;
+    how.wait_replicas = 1;
+    candidate *a = join_with(&how, "a", 3000, "job");
+    ASSERT_TRUE(UNTIL(strstr(a->log, "0 of wait_replicas (1)") != NULL));
+    ASSERT_EQ(0, a->started);                           /* the record is there, but not where it was to be                       */
+    snprintf(extra, sizeof extra, "--replicaof 127.0.0.1 %d --repl-diskless-load on-empty-db", master->port);
+    server *replica = server_start(extra);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).renewals >= 2));
+    server_stop(replica);
+    ASSERT_TRUE(UNTIL(a->stopped == 1));
+    NEVER_TWO();
+}
+
+/* ---- many elections, one connection ------------------------------------------------------------------------------------------------------------ */
+
+enum { MANY = 1000 };
+static struct { leader_t me; leader_redis_election election; bool due; } many[MANY];
+static leader_redis shared;
+static struct pollfd watched[4];
+static int watching;
+
+static void loop_fd(void *user, intptr_t fd, int events) {
+    int i = 0;
+    (void)user;
+    while (i < watching && watched[i].fd != (int)fd) i++;
+    if (i == watching) watching++;
+    watched[i].fd = (int)fd;
+    watched[i].events = (short)((events & LEADER_READ ? POLLIN : 0) | (events & LEADER_WRITE ? POLLOUT : 0));
+    if (!events) watched[i] = watched[--watching];
+}
+static void loop_due(void *user) { many[(size_t)(uintptr_t)user].due = true; }
+
+static int many_open(const server *s, size_t from, size_t to, int64_t lease_ms) {
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = s->port;
+    if (from == 0) leader_redis_init(&shared, &how);
+    for (size_t i = from; i < to; i++) {
+        char name[32], identity[32];
+        leader_config cfg;
+        memset(&cfg, 0, sizeof cfg);
+        snprintf(name, sizeof name, "job-%d", (int)i);
+        snprintf(identity, sizeof identity, "node");
+        cfg.identity = identity;
+        cfg.lease_ms = lease_ms;
+        cfg.backend = leader_redis_backend(&many[i].election, &shared, name);
+        cfg.on_fd = loop_fd;
+        cfg.on_due = loop_due;
+        cfg.loop_user = (void *)(uintptr_t)i;
+        many[i].due = true;
+        if (leader_init(&many[i].me, &cfg) != LEADER_OK) return 0;
+    }
+    return 1;
+}
+
+/* A loop as an event library would run it: ticks only who is due, and the carrier when a socket is ready.                                           */
+static int many_loop(size_t n, size_t carrier, bool (*done)(size_t)) {
+    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end; ) {
+        int wait = 100;
+        for (size_t i = 0; i < n; i++) {
+            if (many[i].due || leader_due_ms(&many[i].me) == 0) { many[i].due = false; leader_tick(&many[i].me); }
+            int ms = many[i].due ? 0 : leader_due_ms(&many[i].me);
+            if (ms < wait) wait = ms;
+        }
+        if (done(n)) return 1;
+        if (poll(watched, (nfds_t)watching, wait) > 0) many[carrier].due = true;
+    }
+    return 0;
+}
+static bool all_lead(size_t n) { for (size_t i = 0; i < n; i++) if (!leader_is_leader(&many[i].me)) return false; return true; }
+static bool all_but_first(size_t n) { for (size_t i = 1; i < n; i++) if (!leader_is_leader(&many[i].me)) return false; return true; }
+static bool all_renewed(size_t n) { for (size_t i = 1; i < n; i++) if (leader_get_stats(&many[i].me).renewals < 2) return false; return true; }
+static bool all_stopped(size_t n) { for (size_t i = 0; i < n; i++) if (!leader_is_stopped(&many[i].me)) return false; return true; }
+
+UTEST(many, a_thousand_elections_on_one_connection) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_TRUE(sizeof(leader_t) + sizeof(leader_redis_election) <= 4096);
+    ASSERT_TRUE(many_open(s, 0, MANY, 6000));
+    ASSERT_TRUE(many_loop(MANY, 0, all_lead));
+    ASSERT_EQ(1, watching);                             /* nobody stands by: no second connection                                */
+    ASSERT_TRUE(strstr(say(s, "INFO clients"), "connected_clients:2"));   /* theirs and this one                                 */
+    leader_close(&many[0].me, 2000);                    /* the carrier goes; the next one carries                                */
+    many[0].due = false;
+    ASSERT_EQ(1, watching);
+    size_t carrier = (size_t)(uintptr_t)shared.first->host.config->loop_user;
+    ASSERT_TRUE(carrier != 0);
+    ASSERT_TRUE(many_loop(MANY, carrier, all_renewed));
+    ASSERT_TRUE(all_but_first(MANY));
+    say(s, "CLIENT KILL TYPE normal");
+    ASSERT_TRUE(many_loop(MANY, carrier, all_but_first));
+    for (size_t i = 1; i < MANY; i++) leader_stop(&many[i].me), many[i].due = true;
+    ASSERT_TRUE(many_loop(MANY, carrier, all_stopped));
+    for (size_t i = 1; i < MANY; i++) leader_close(&many[i].me, 0);
+    ASSERT_EQ(0, watching);
+    ASSERT_STREQ("0", say(s, "EXISTS leader:job-1 leader:job-999"));
+}
+
+/* The carrier has stopped, but is not closed: its ticks read nothing any more, so another one takes over.                                             */
+UTEST(many, a_stopped_carrier_is_relieved) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_TRUE(many_open(s, 0, 3, 3000));
+    ASSERT_TRUE(many_loop(3, 0, all_lead));
+    leader_stop(&many[0].me);
+    many[0].due = true;
+    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && (!leader_is_stopped(&many[0].me) || shared.first == &many[0].election); usleep(2000))
+        for (int i = 0; i < 3; i++) leader_tick(&many[i].me);
+    ASSERT_TRUE(shared.first != &many[0].election);
+    size_t carrier = (size_t)(uintptr_t)shared.first->host.config->loop_user;
+    ASSERT_TRUE(many_loop(3, carrier, all_renewed));
+    for (int i = 0; i < 3; i++) leader_close(&many[i].me, 2000);
+}
+
+/* Both candidates for one name on one client, and an election that is closed while its answers are on their way.                                      */
+UTEST(many, one_name_twice_and_closing_early) {
+    fresh();
+    server *s = server_start("");
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = s->port;
+    leader_redis_init(&shared, &how);
+    candidate *c[3];
+    for (int i = 0; i < 3; i++) {
+        char identity[16];
+        c[i] = &candidates[i];
+        snprintf(identity, sizeof identity, "c%d", i);
+        leader_config cfg = config(c[i], identity, 60000);
+        cfg.backend = leader_redis_backend(&c[i]->election, &shared, "job");
+        ASSERT_EQ(LEADER_OK, leader_init(&c[i]->me, &cfg));
+        c[i]->open = true;
+    }
+    ASSERT_TRUE(UNTIL(leaders() == 1));
+    ASSERT_TRUE(UNTIL(shared.watch.ready));
+    pass_ms(100);
+    candidate *winner = the_leader();
+    leader_stop(&winner->me);
+    ASSERT_TRUE(UNTIL(leaders() == 1));                 /* both of the others heard of it                                        */
+    for (int round = 0; round < 20; round++) {
+        candidate *d = &candidates[10];
+        leader_config cfg = config(d, "passer-by", 60000);
+        cfg.backend = leader_redis_backend(&d->election, &shared, "job");
+        ASSERT_EQ(LEADER_OK, leader_init(&d->me, &cfg));
+        leader_tick(&d->me);
+        if (round % 2) pass_ms(1);
+        leader_close(&d->me, 0);
+        memset(d, 0xa5, sizeof d->me);                  /* the memory may be anything now                                        */
+        d->open = false;
+        pass_ms(2);
+    }
+    memset(&candidates[10], 0, sizeof candidates[10]);
+    ASSERT_EQ(1, leaders());
+    NEVER_TWO();
+}
+
 /* ---------------------------------------------------------------------------------------------------------------------------------- */
 
 static int remove_all(const char *path) { return shell("rm -rf '%s'", path); }
