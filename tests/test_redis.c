@@ -1377,25 +1377,345 @@ UTEST(many, one_name_twice_and_closing_early) {
     NEVER_TWO();
 }
 
+#ifdef LEADER_REDIS_TLS
+/* ---- TLS: only where hiredis_ssl exists ------------------------------------------------------------------------------------------------------ */
+
+UTEST(tls, peer_and_name_are_verified) {
+    fresh();
+    char extra[900], ca[200], other[200], cert[200], key[200];
+    ASSERT_EQ(0, shell("cd %s && for ca in ca other; do openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=$ca -keyout $ca.key -out $ca.pem; done 2>/dev/null"
+        " && openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=redis.test -keyout s.key -out s.csr 2>/dev/null && printf 'subjectAltName=DNS:redis.test,IP:127.0.0.1' > s.ext"
+        " && openssl x509 -req -in s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile s.ext -out s.pem 2>/dev/null", root));
+    int port = free_port();
+    snprintf(ca, sizeof ca, "%s/ca.pem", root);
+    snprintf(other, sizeof other, "%s/other.pem", root);
+    snprintf(cert, sizeof cert, "%s/s.pem", root);
+    snprintf(key, sizeof key, "%s/s.key", root);
+    snprintf(extra, sizeof extra, "--tls-port %d --tls-cert-file %s --tls-key-file %s --tls-ca-cert-file %s --requirepass Sesame77", port, cert, key, ca);
+    server *s = server_start(extra);
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = port;
+    how.tls = true;
+    how.password = "Sesame77";
+    how.ca_file = ca;
+    candidate *without = join_with(&how, "without", 3000, "job");
+    ASSERT_TRUE(UNTIL(leader_get_stats(&without->me).failures > 0));       /* the server wants a client certificate                  */
+    how.cert_file = cert;
+    how.key_file = key;
+    candidate *a = join_with(&how, "a", 3000, "job");
+    ASSERT_TRUE(UNTIL(leads(a)));
+    how.server_name = "redis.test";
+    candidate *b = join_with(&how, "b", 3000, "job");
+    ASSERT_TRUE(UNTIL(b->client.watch.ready));
+    how.server_name = "elsewhere.test";
+    candidate *name = join_with(&how, "name", 3000, "job");
+    how.server_name = NULL;
+    how.ca_file = other;
+    candidate *issuer = join_with(&how, "issuer", 3000, "job");
+    ASSERT_TRUE(UNTIL(leader_get_stats(&name->me).failures > 0 && leader_get_stats(&issuer->me).failures > 0));
+    ASSERT_EQ(0, without->started + name->started + issuer->started);
+    leave(a);
+    ASSERT_TRUE(UNTIL(leads(b)));
+    pass_ms(1500);
+    ASSERT_TRUE(leads(b));
+    say(s, "CLIENT KILL TYPE normal");
+    ASSERT_TRUE(UNTIL(leader_get_stats(&b->me).renewals > 2));
+    NEVER_TWO();
+}
+#endif
+
+/* ---- processes: a candidate serves /healthz and /readyz and writes down when it led ----------------------------------------------------------- */
+
+static void http_step(int listener, const leader_t *me) {
+    char request[512], reply[256];
+    int fd = accept(listener, NULL, NULL);
+    if (fd < 0) return;
+    ssize_t n = recv(fd, request, sizeof request - 1, 0);
+    request[n > 0 ? n : 0] = 0;
+    bool leading = leader_is_leader(me), ready = !strncmp(request, "GET /readyz ", 12), health = !strncmp(request, "GET /healthz ", 13);
+    bool good = ready ? leading : health && leader_is_healthy(me, 5000);
+    snprintf(reply, sizeof reply, "HTTP/1.0 %s\r\n\r\n%s\n", good ? "200 OK" : ready || health ? "503 Service Unavailable" : "404 Not Found", leading ? "leading" : "standing by");
+    (void)!write(fd, reply, strlen(reply));
+    close(fd);
+}
+
+/* Every moment at which leader_is_leader said yes lies between a "lead" line's first and last number: read before the first yes, and after the last. */
+static int candidate_main(int argc, const char *const argv[]) {
+    if (argc != 7) return 2;                            /* candidate identity url lease_ms http_port log                         */
+    leader_t me;
+    leader_redis client;
+    leader_redis_election election;
+    leader_redis_settings how = with_url(argv[3]);
+    leader_config cfg;
+    fake http;                                          /* for its listener                                                      */
+    memset(&cfg, 0, sizeof cfg);
+    how.connect_timeout_ms = 300;
+    leader_redis_init(&client, &how);
+    cfg.identity = argv[2];
+    cfg.lease_ms = atoi(argv[4]);
+    cfg.retry_max_ms = cfg.lease_ms;
+    cfg.renew_retries = -1;
+    cfg.backend = leader_redis_backend(&election, &client, "job");
+    fake_open(&http);
+    if (leader_init(&me, &cfg) != LEADER_OK) return 2;
+    FILE *log = fopen(argv[6], "w"), *port = fopen(argv[5], "w");
+    if (!log || !port) return 2;
+    fprintf(port, "%d\n", http.port);
+    fclose(port);
+    int64_t first = 0, noted = 0;
+    for (;;) {
+        leader_fd fds[LEADER_FDS_MAX];
+        struct pollfd set[LEADER_FDS_MAX + 1];
+        int wait = leader_tick(&me), n = leader_fds(&me, fds);
+        int64_t before = clock_ms();
+        bool leading = leader_is_leader(&me);
+        int64_t after = clock_ms();
+        if (leading && !first) { first = before; fprintf(log, "start %lld token %llu\n", (long long)before, (unsigned long long)leader_token(&me)); fflush(log); }
+        if (leading && after - noted >= 2) { noted = after; fprintf(log, "lead %lld %lld\n", (long long)first, (long long)after); fflush(log); }
+        if (!leading && first) { fprintf(log, "none %lld\n", (long long)after); fflush(log); first = 0; }
+        http_step(http.listener, &me);
+        set[0].fd = http.listener;
+        set[0].events = POLLIN;
+        for (int i = 0; i < n; i++) { set[i + 1].fd = (int)fds[i].fd; set[i + 1].events = (short)((fds[i].events & LEADER_READ ? POLLIN : 0) | (fds[i].events & LEADER_WRITE ? POLLOUT : 0)); }
+        poll(set, (nfds_t)n + 1, wait < 2 ? wait : 2);
+    }
+}
+
+typedef struct process { pid_t pid; char log[200], port_file[200]; int http; } process;
+enum { PROCESSES_MAX = 4 };
+static process processes[PROCESSES_MAX];
+
+static process *process_start(int index, const char *netns, const char *identity, const char *url, int lease_ms) {
+    process *p = &processes[index];
+    char self[300], lease[16];
+    memset(p, 0, sizeof *p);
+    snprintf(p->log, sizeof p->log, "%s/%s.log", root, identity);
+    snprintf(p->port_file, sizeof p->port_file, "%s/%s.port", root, identity);
+    snprintf(lease, sizeof lease, "%d", lease_ms);
+    remove(p->log);
+    remove(p->port_file);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    const char *all[] = { "ip", "netns", "exec", netns, self, "candidate", identity, url, lease, p->port_file, p->log, NULL };
+    char *argv[16];
+    int argc = 0;
+    for (int i = netns ? 0 : 4; all[i]; i++) argv[argc++] = (char *)(uintptr_t)all[i];
+    argv[argc] = NULL;
+    p->pid = spawn(NULL, argv);
+    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && p->http == 0; usleep(2000)) {
+        FILE *f = fopen(p->port_file, "r");
+        if (f && fscanf(f, "%d", &p->http) != 1) p->http = 0;
+        if (f) fclose(f);
+    }
+    return p;
+}
+
+/* "200 leading" and the like; "no answer" if there is none.                                                                                          */
+static const char *get(const process *p, const char *path) {
+    static char text[64];
+    char reply[256] = "", line[64];
+    struct sockaddr_in at;
+    memset(&at, 0, sizeof at);
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons((uint16_t)p->http);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    snprintf(text, sizeof text, "no answer");
+    if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0) {
+        snprintf(line, sizeof line, "GET %s HTTP/1.0\r\n\r\n", path);
+        (void)!write(fd, line, strlen(line));
+        size_t got = 0;
+        for (ssize_t n; got < sizeof reply - 1 && (n = read(fd, reply + got, sizeof reply - 1 - got)) > 0; ) got += (size_t)n;
+        const char *body = strstr(reply, "\r\n\r\n");
+        if (body) snprintf(text, sizeof text, "%.3s %.*s", reply + 9, (int)strcspn(body + 4, "\n"), body + 4);
+    }
+    close(fd);
+    return text;
+}
+
+typedef struct span { int64_t first, last; } span;
+
+/* The times at which it led, from its log. */
+static int spans(const process *p, span out[64]) {
+    char line[200];
+    int n = 0;
+    FILE *f = fopen(p->log, "r");
+    if (!f) return 0;
+    while (fgets(line, sizeof line, f)) {
+        long long first, last;
+        if (sscanf(line, "lead %lld %lld", &first, &last) != 2 || !strchr(line, '\n')) continue;
+        if (n == 0 || out[n - 1].first != first) n++;
+        out[n - 1].first = first;
+        out[n - 1].last = last;
+        if (n == 63) break;
+    }
+    fclose(f);
+    return n;
+}
+
+static bool overlap(const process *p, const process *q) {
+    span a[64], b[64];
+    int n = spans(p, a), m = spans(q, b);
+    for (int i = 0; i < n; i++) for (int k = 0; k < m; k++) if (a[i].first <= b[k].last && b[k].first <= a[i].last) return true;
+    return false;
+}
+
+static bool log_has(const process *p, const char *word) { return shell("grep -q '%s' %s", word, p->log) == 0; }
+
+#define WAIT_FOR(condition) __extension__({ bool ok_ = false; for (int64_t end_ = clock_ms() + LIMIT_MS; clock_ms() < end_ && !(ok_ = (condition)); usleep(5000)) { } ok_; })
+
+/* A leads and says so; A is killed; after the lease B leads and says so; nowhere do the logs overlap.                                                 */
+UTEST(plan, failover) {
+    fresh();
+    server *s = server_start("");
+    char url[64];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", s->port);
+    process *a = process_start(0, NULL, "A", url, 2000);
+    ASSERT_TRUE(WAIT_FOR(!strcmp(get(a, "/readyz"), "200 leading")));
+    ASSERT_STREQ("200 leading", get(a, "/healthz"));
+    process *b = process_start(1, NULL, "B", url, 2000);
+    ASSERT_TRUE(WAIT_FOR(!strcmp(get(b, "/healthz"), "200 standing by")));
+    ASSERT_STREQ("503 standing by", get(b, "/readyz"));
+    usleep(1000000);
+    ASSERT_STREQ("503 standing by", get(b, "/readyz"));
+    int64_t killed = clock_ms();
+    reap(&a->pid, SIGKILL);
+    ASSERT_TRUE(WAIT_FOR(!strcmp(get(b, "/readyz"), "200 leading")));
+    ASSERT_STREQ("200 leading", get(b, "/healthz"));
+    ASSERT_STREQ("no answer", get(a, "/healthz"));
+    span was[64], is[64];
+    ASSERT_EQ(1, spans(a, was));
+    ASSERT_EQ(1, spans(b, is));
+    ASSERT_TRUE(is[0].first > killed);
+    ASSERT_TRUE(is[0].first > was[0].last);
+    ASSERT_FALSE(overlap(a, b));
+    a = process_start(0, NULL, "A2", url, 2000);        /* the one that was killed comes back and stands by                      */
+    ASSERT_TRUE(WAIT_FOR(!strcmp(get(a, "/healthz"), "200 standing by")));
+    for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
+}
+
+/* A leader that is stopped past its lease must not act once when it wakes up.                                                                         */
+UTEST(plan, stopped_past_its_lease) {
+    fresh();
+    server *s = server_start("");
+    char url[64];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%d", s->port);
+    process *a = process_start(0, NULL, "A", url, 1500);
+    ASSERT_TRUE(WAIT_FOR(!strcmp(get(a, "/readyz"), "200 leading")));
+    process *b = process_start(1, NULL, "B", url, 1500);
+    ASSERT_TRUE(WAIT_FOR(!strcmp(get(b, "/healthz"), "200 standing by")));
+    for (int round = 0; round < 2; round++) {
+        process *leading = round ? b : a, *other = round ? a : b;
+        kill(leading->pid, SIGSTOP);
+        ASSERT_TRUE(WAIT_FOR(!strcmp(get(other, "/readyz"), "200 leading")));
+        kill(leading->pid, SIGCONT);
+        ASSERT_TRUE(WAIT_FOR(!strcmp(get(leading, "/healthz"), "200 standing by")));
+        ASSERT_FALSE(overlap(a, b));
+    }
+    for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
+}
+
+/* The network between A and Redis is cut, silently, for longer than the lease: A must know that it does not lead before B starts.                      */
+static char netns[2][32];
+
+static void netns_remove(void) {
+    for (int i = 0; i < 2; i++) if (netns[i][0]) shell("ip netns del %s 2>/dev/null", netns[i]);
+}
+
+static void netns_name(pid_t pid) {
+    snprintf(netns[0], sizeof netns[0], "leader-%d-s", (int)pid);
+    snprintf(netns[1], sizeof netns[1], "leader-%d-a", (int)pid);
+}
+
+static bool netns_make(void) {
+    netns_name(getpid());
+    const char *s = netns[0], *a = netns[1];
+    return shell("ip netns add %s && ip netns add %s && ip -n %s link set lo up && ip -n %s link set lo up", s, a, s, a) == 0
+        && shell("ip -n %s link add v0 type veth peer name v1 netns %s && ip -n %s addr add 10.77.0.1/24 dev v0 && ip -n %s addr add 10.77.0.2/24 dev v1", s, a, s, a) == 0
+        && shell("ip -n %s link set v0 up && ip -n %s link set v1 up", s, a) == 0;
+}
+
+/* Black-holed, not refused: no carrier, no neighbour to ask, packets vanish.                                                                           */
+static void cut(bool off) {
+    shell("ip -n %s link set v0 %s", netns[0], off ? "down" : "up");
+    if (off) shell("ip -n %s neigh replace 10.77.0.1 lladdr 02:00:00:00:00:01 dev v1 nud permanent", netns[1]);
+    else shell("ip -n %s neigh del 10.77.0.1 dev v1", netns[1]);
+}
+
+UTEST(plan, split_brain) {
+    fresh();
+    for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
+    ASSERT_TRUE(netns_make());                          /* no namespaces, no proof: that is a failure                            */
+    server *s = server_place();
+    char line[400];
+    snprintf(line, sizeof line, "ip netns exec %s redis-server --port 6379 --bind 10.77.0.1 --protected-mode no --dir %s --save '' --daemonize no", netns[0], s->dir);
+    char *argv[24], *save = NULL;
+    int argc = 0;
+    for (char *word = strtok_r(line, " ", &save); word; word = strtok_r(NULL, " ", &save)) argv[argc++] = strcmp(word, "''") ? word : word + 2;
+    argv[argc] = NULL;
+    s->pid = spawn(NULL, argv);
+    process *a = process_start(0, netns[1], "A", "redis://10.77.0.1:6379", 2400), *b;
+    ASSERT_TRUE(WAIT_FOR(log_has(a, "lead")));
+    b = process_start(1, netns[0], "B", "redis://10.77.0.1:6379", 2400);
+    usleep(500000);
+    for (int round = 0; round < 2; round++) {
+        cut(true);
+        ASSERT_TRUE(WAIT_FOR(log_has(b, round ? "lead.*" : "lead")));
+        usleep(2500000);                                /* a lease and more: A goes on trying to renew and to acquire            */
+        ASSERT_TRUE(log_has(a, "none"));
+        ASSERT_FALSE(overlap(a, b));
+        cut(false);
+        usleep(1500000);                                /* healed: what A had sent may arrive now                                */
+        ASSERT_FALSE(overlap(a, b));
+        if (round == 0) {                               /* hand back to A, and again                                             */
+            reap(&b->pid, SIGKILL);
+            span led[64];
+            ASSERT_TRUE(WAIT_FOR(spans(a, led) >= 2));
+            ASSERT_FALSE(overlap(a, b));
+            b = process_start(1, netns[0], "B2", "redis://10.77.0.1:6379", 2400);
+            usleep(500000);
+        }
+    }
+    span was[64], is[64];
+    int n = spans(a, was);
+    ASSERT_TRUE(n >= 2);
+    ASSERT_TRUE(spans(b, is) >= 1);
+    ASSERT_TRUE(was[n - 1].last < is[0].first);         /* A knew first                                                          */
+    for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
+    server_stop(s);
+    netns_remove();
+}
+
 /* ---------------------------------------------------------------------------------------------------------------------------------- */
 
-static int remove_all(const char *path) { return shell("rm -rf '%s'", path); }
+static pid_t tests;
+static void interrupted(int number) { (void)number; kill(tests, SIGKILL); }
 
-/* The tests run in a child, so that the files go even if it crashes.                                                                  */
+/* The tests run in a child, so that files and namespaces go even if it crashes or is interrupted.                                        */
 int main(int argc, const char *const argv[]) {
+    if (argc > 1 && !strcmp(argv[1], "candidate")) return candidate_main(argc, argv);
     snprintf(root, sizeof root, "%s/leader-redis-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!mkdtemp(root)) { perror("mkdtemp"); return 1; }
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0) {
+    pid_t parent = getpid();
+    tests = fork();
+    if (tests == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(1);
         int failed = utest_main(argc, argv);
         fresh();
+        for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
         exit(failed);
     }
     int status = 1;
-    waitpid(pid, &status, 0);
-    remove_all(root);
+    signal(SIGINT, interrupted);
+    signal(SIGTERM, interrupted);
+    signal(SIGHUP, interrupted);
+    while (waitpid(tests, &status, 0) < 0 && errno == EINTR) { }
+    usleep(100000);                                     /* what died with it is dead by now                                       */
+    netns_name(tests);
+    netns_remove();
+    (void)shell("rm -rf '%s'", root);
     if (WIFSIGNALED(status)) fprintf(stderr, "test_redis: ended by signal %d\n", WTERMSIG(status));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
