@@ -1086,6 +1086,10 @@ static void leader_redis_advance_(leader_redis *r) {
 static void leader_redis_pump_(leader_redis *r) {
     enum { ROUNDS = 64 };           /* a server that never stops talking must not keep the tick                          */
     r->pumped_ms = r->now_ms;
+    if (r->unanswered && r->main.ready) {        /* an answer is likely there: read without asking first                    */
+        leader_redis_serve_(&r->main, true, false);
+        if (!r->unanswered && !r->watch.ac && r->main.ready && r->main.events == LEADER_READ) return;
+    }
     for (int round = 0; round < ROUNDS; round++) {
         struct pollfd set[2];
         leader_redis_conn_ *conns[2] = { &r->main, &r->watch };
@@ -1150,6 +1154,13 @@ static leader_result leader_redis_deliver_(leader_redis_election *e, leader_reco
     return result;
 }
 
+/* leader.h is about to give this one up: it cannot know of whom there was no answer.                                           */
+static void leader_redis_say_slow_(leader_redis_election *e, const leader_request *q) {
+    char text[120];
+    snprintf(text, sizeof text, "%.60s: no %s within %lld ms", leader_redis_whom_(e->client), e->phase == LEADER_REDIS_SENT_ ? "answer" : "connection", (long long)q->timeout_ms);
+    e->host.log(e->host.core, LEADER_LOG_ERROR, text);
+}
+
 static leader_result leader_redis_request_(leader_redis_election *e, int op, const leader_request *q, leader_record *seen) {
     leader_redis *r = leader_redis_enter_(e);
     leader_result result = LEADER_PENDING;
@@ -1168,6 +1179,7 @@ static leader_result leader_redis_request_(leader_redis_election *e, int op, con
         if (e->phase == LEADER_REDIS_WAITING_ && r->main.ready) leader_redis_send_(e, q);
     }
     if (e->phase == LEADER_REDIS_DONE_) result = leader_redis_deliver_(e, seen);
+    else if (r->now_ms - q->now_ms >= q->timeout_ms) leader_redis_say_slow_(e, q);
     else if (r->stage == LEADER_REDIS_OFF_) seen->again_ms = r->retry_at_ms > r->now_ms ? r->retry_at_ms - r->now_ms : 1;
     else if (r->stage == LEADER_REDIS_CONNECTING_) seen->again_ms = r->main.deadline_ms > r->now_ms ? r->main.deadline_ms - r->now_ms : 1;
     leader_redis_leave_(r);

@@ -15,15 +15,17 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#define HELPER static __attribute__((unused))    /* not every program needs every one                                          */
+
 enum { LIMIT_MS = 30000 };          /* how long a condition may take on a busy machine before the test fails                */
 
 static char root[128];              /* all files of this run                                                                */
 
-static int64_t clock_ms(void) { return leader_clock_ms_(); }
+HELPER int64_t clock_ms(void) { return leader_clock_ms_(); }
 
 /* ---- processes ----------------------------------------------------------------------------------------------------------------- */
 
-static pid_t spawn(const char *log, char *const argv[]) {
+HELPER pid_t spawn(const char *log, char *const argv[]) {
     pid_t parent = getpid(), pid = fork();
     if (pid != 0) return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -35,7 +37,7 @@ static pid_t spawn(const char *log, char *const argv[]) {
     _exit(127);
 }
 
-static void reap(pid_t *pid, int signal) {
+HELPER void reap(pid_t *pid, int signal) {
     if (*pid <= 0) return;
     kill(*pid, signal);
     kill(*pid, SIGCONT);
@@ -43,7 +45,7 @@ static void reap(pid_t *pid, int signal) {
     *pid = 0;
 }
 
-static int shell(const char *format, ...) {
+HELPER int shell(const char *format, ...) {
     char line[1024];
     va_list args;
     va_start(args, format);
@@ -53,7 +55,7 @@ static int shell(const char *format, ...) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static int free_port(void) {
+HELPER int free_port(void) {
     struct sockaddr_in at;
     socklen_t len = sizeof at;
     memset(&at, 0, sizeof at);
@@ -83,7 +85,7 @@ static redisContext *dial(const server *s) {
 /* One command on a connection of its own; the reply as one line of text, which stays until the next call.                       */
 static char said[4096];
 
-static void flatten(const redisReply *reply, size_t *n) {
+HELPER void flatten(const redisReply *reply, size_t *n) {
     const char *gap = *n ? " " : "";
     size_t left = sizeof said - *n;
     if (reply->type == REDIS_REPLY_INTEGER) *n += (size_t)snprintf(said + *n, left, "%s%lld", gap, reply->integer);
@@ -93,7 +95,7 @@ static void flatten(const redisReply *reply, size_t *n) {
     if (*n >= sizeof said) *n = sizeof said - 1;
 }
 
-static const char *say_argv(const server *s, int argc, const char **argv) {
+HELPER const char *say_argv(const server *s, int argc, const char **argv) {
     redisContext *c = dial(s);
     redisReply *reply = c && !c->err ? (redisReply *)redisCommandArgv(c, argc, argv, NULL) : NULL;
     size_t n = 0;
@@ -103,7 +105,7 @@ static const char *say_argv(const server *s, int argc, const char **argv) {
     return said;
 }
 
-static const char *say(const server *s, const char *line) {
+HELPER const char *say(const server *s, const char *line) {
     char copy[1024], *save = NULL;
     const char *argv[32];
     int argc = 0;
@@ -112,13 +114,13 @@ static const char *say(const server *s, const char *line) {
     return say_argv(s, argc, argv);
 }
 
-static bool server_answers(const server *s) {
+HELPER bool server_answers(const server *s) {
     const char *text = say(s, "PING");
     return strstr(text, "PONG") || strstr(text, "NOAUTH");
 }
 
 /* Starts it again where it was: same port, same directory.                                                                       */
-static void server_run(server *s) {
+HELPER void server_run(server *s) {
     char line[1400], *save = NULL, *argv[64], log[200];
     int argc = 0;
     snprintf(line, sizeof line, "%s", s->args);
@@ -129,7 +131,7 @@ static void server_run(server *s) {
     for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && !server_answers(s); usleep(5000)) if (waitpid(s->pid, NULL, WNOHANG) == s->pid) { s->pid = 0; break; }
 }
 
-static server *server_place(void) {
+HELPER server *server_place(void) {
     server *s = servers;
     while (s->port) s++;
     memset(s, 0, sizeof *s);
@@ -139,7 +141,7 @@ static server *server_place(void) {
     return s;
 }
 
-static server *server_start(const char *extra) {
+HELPER server *server_start(const char *extra) {
     server *s = server_place();
     const char *password = strstr(extra, "--requirepass ");
     if (password) sscanf(password, "--requirepass %31s", s->password);
@@ -148,7 +150,7 @@ static server *server_start(const char *extra) {
     return s;
 }
 
-static server *sentinel_start(int master_port, int quorum) {
+HELPER server *sentinel_start(int master_port, int quorum) {
     server *s = server_place();
     char path[200];
     snprintf(path, sizeof path, "%s/sentinel.conf", s->dir);
@@ -161,7 +163,7 @@ static server *sentinel_start(int master_port, int quorum) {
     return s;
 }
 
-static void server_stop(server *s) { reap(&s->pid, SIGKILL); }
+HELPER void server_stop(server *s) { reap(&s->pid, SIGKILL); }
 
 /* ---- elections ------------------------------------------------------------------------------------------------------------------- */
 
@@ -181,27 +183,27 @@ static int64_t both_ms;             /* how often two of one group were seen lead
 static uint64_t highest_token;      /* each term's must be above                                                              */
 static bool token_fell;
 
-static void on_started(void *user, uint64_t token) {
+HELPER void on_started(void *user, uint64_t token) {
     candidate *c = (candidate *)user;
     c->started++;
     c->token = token;
     if (token <= highest_token) token_fell = true;
     highest_token = token;
 }
-static void on_stopped(void *user, uint64_t token, leader_result why) {
+HELPER void on_stopped(void *user, uint64_t token, leader_result why) {
     candidate *c = (candidate *)user;
     (void)token;
     c->stopped++;
     c->why = why;
 }
-static void on_log(void *user, leader_level level, const char *text) {
+HELPER void on_log(void *user, leader_level level, const char *text) {
     candidate *c = (candidate *)user;
     size_t n = strlen(c->log);
     (void)level;
     snprintf(c->log + n, sizeof c->log - n, "%s\n", text);
 }
 
-static leader_config config(candidate *c, const char *identity, int64_t lease_ms) {
+HELPER leader_config config(candidate *c, const char *identity, int64_t lease_ms) {
     leader_config cfg;
     memset(&cfg, 0, sizeof cfg);
     memset(c, 0, sizeof *c);
@@ -216,7 +218,7 @@ static leader_config config(candidate *c, const char *identity, int64_t lease_ms
     return cfg;
 }
 
-static candidate *join_with(const leader_redis_settings *how, const char *identity, int64_t lease_ms, const char *name) {
+HELPER candidate *join_with(const leader_redis_settings *how, const char *identity, int64_t lease_ms, const char *name) {
     candidate *c = candidates;
     while (c->open) c++;
     leader_config cfg = config(c, identity, lease_ms);
@@ -226,7 +228,7 @@ static candidate *join_with(const leader_redis_settings *how, const char *identi
     return c;
 }
 
-static candidate *join(const server *s, const char *identity, int64_t lease_ms) {
+HELPER candidate *join(const server *s, const char *identity, int64_t lease_ms) {
     leader_redis_settings how;
     memset(&how, 0, sizeof how);
     how.port = s->port;
@@ -234,20 +236,20 @@ static candidate *join(const server *s, const char *identity, int64_t lease_ms) 
     return join_with(&how, identity, lease_ms, "job");
 }
 
-static bool leads(const candidate *c) { return leader_is_leader(&c->me); }
+HELPER bool leads(const candidate *c) { return leader_is_leader(&c->me); }
 
-static int leaders(void) {
+HELPER int leaders(void) {
     int n = 0;
     for (int i = 0; i < CANDIDATES_MAX; i++) n += candidates[i].open && leads(&candidates[i]);
     return n;
 }
 
-static candidate *the_leader(void) {
+HELPER candidate *the_leader(void) {
     for (int i = 0; i < CANDIDATES_MAX; i++) if (candidates[i].open && leads(&candidates[i])) return &candidates[i];
     return NULL;
 }
 
-static void tick_all(void) {
+HELPER void tick_all(void) {
     for (int i = 0; i < CANDIDATES_MAX; i++) {
         if (candidates[i].open && !candidates[i].frozen) leader_tick(&candidates[i].me);
         if (leaders() > 1) both_ms++;
@@ -257,16 +259,16 @@ static void tick_all(void) {
 /* Ticks everybody until the condition holds; false: it never did.                                                                 */
 #define UNTIL(condition) __extension__({ bool ok_ = false; for (int64_t end_ = clock_ms() + LIMIT_MS; clock_ms() < end_ && !ok_; ) { tick_all(); ok_ = (condition); if (!ok_) usleep(1000); } ok_; })
 
-static void pass_ms(int64_t ms) {
+HELPER void pass_ms(int64_t ms) {
     for (int64_t end = clock_ms() + ms; clock_ms() < end; usleep(1000)) tick_all();
 }
 
-static void leave(candidate *c) {
+HELPER void leave(candidate *c) {
     if (c->open) leader_close(&c->me, LIMIT_MS);
     c->open = false;
 }
 
-static void fresh(void) {
+HELPER void fresh(void) {
     for (int i = 0; i < CANDIDATES_MAX; i++) {
         if (candidates[i].open) leader_close(&candidates[i].me, 0);
         candidates[i].open = false;
@@ -284,7 +286,7 @@ static void fresh(void) {
 
 typedef struct fake { int listener, peer, port, accepted; size_t got; char heard[8192]; } fake;
 
-static void fake_open(fake *f) {
+HELPER void fake_open(fake *f) {
     struct sockaddr_in at;
     socklen_t len = sizeof at;
     memset(f, 0, sizeof *f);
@@ -297,13 +299,13 @@ static void fake_open(fake *f) {
     f->port = ntohs(at.sin_port);
 }
 
-static void fake_hang_up(fake *f) {
+HELPER void fake_hang_up(fake *f) {
     if (f->peer >= 0) close(f->peer);
     f->peer = -1;
 }
 
 /* Takes a connection if one comes and reads what there is. */
-static void fake_step(fake *f) {
+HELPER void fake_step(fake *f) {
     if (f->peer < 0) {
         f->peer = accept(f->listener, NULL, NULL);
         if (f->peer < 0) return;
@@ -318,7 +320,7 @@ static void fake_step(fake *f) {
     f->heard[f->got] = 0;
 }
 
-static void fake_send(fake *f, const void *bytes, size_t n) {
+HELPER void fake_send(fake *f, const void *bytes, size_t n) {
     const char *at = (const char *)bytes;
     while (n > 0) {
         ssize_t sent = send(f->peer, at, n, MSG_NOSIGNAL);
@@ -329,7 +331,7 @@ static void fake_send(fake *f, const void *bytes, size_t n) {
     }
 }
 
-static void fake_close(fake *f) {
+HELPER void fake_close(fake *f) {
     fake_hang_up(f);
     close(f->listener);
 }
