@@ -948,6 +948,7 @@ static leader_result leader_k8s_take_(leader_k8s *self, const leader_request *re
     uint64_t top = self->version_max_ > self->token_max_ ? self->version_max_ : self->token_max_;
     if (request->min_token > 0 && top < request->min_token - 1) top = request->min_token - 1;
     if (lease->token_bad && !leader_k8s_is_mine_(self, lease)) {
+        self->must_read_ = true;                                       /* it may have been mended                             */
         leader_k8s_log_(self, LEADER_LOG_ERROR, "annotation %s is not a number below 2^63; mend or remove it", LEADER_K8S_TOKEN_KEY_);
         return LEADER_E_CORRUPT;
     }

@@ -116,7 +116,10 @@ class Elector:
     def say(self, leading):
         if leading != self.leading:
             self.leading = leading
-            os.write(1, b"L" if leading else b"S")
+            try:
+                os.write(1, b"L" if leading else b"S")
+            except BrokenPipeError:
+                self.stopping = True            # nobody listens any more
 
     def run(self):
         while not self.stopping:

@@ -38,12 +38,17 @@ static size_t reply_take(char *data, size_t size, size_t count, void *user) {
     return size * count;
 }
 
-/* One blocking request, past the library. Free reply.text. Status 0: no answer. */
+/* One blocking request, past the library. Free reply.text. Status 0: no answer. No url: closes the connections. */
 static reply ask(const char *method, const char *url, const char *token, const char *type, const char *body) {
     static CURL *easy;
     struct curl_slist *headers = NULL;
     char line[4200];
     reply r = {0, 0, NULL};
+    if (!url) {
+        curl_easy_cleanup(easy);
+        easy = NULL;
+        return r;
+    }
     if (!easy) easy = curl_easy_init();
     curl_easy_reset(easy);
     if (token) {
