@@ -513,7 +513,7 @@ class Server:
                     break
         except Refusal as refusal:
             await connection.send(Reply(refusal.code, to_json(refusal.status()), [("Connection", "close")]).bytes())
-        except (ConnectionError, ssl.SSLError):
+        except (ConnectionError, ssl.SSLError, asyncio.CancelledError):     # cancelled: the server ends
             pass
         finally:
             self.connections.discard(connection)
@@ -707,7 +707,7 @@ class Control:
                 await writer.drain()
                 if request.headers.get("connection", "").lower() == "close":
                     break
-        except (Refusal, ConnectionError):
+        except (Refusal, ConnectionError, asyncio.CancelledError):
             pass
         finally:
             writer.close()

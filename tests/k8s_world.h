@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define WORLD LEADER_UNUSED_ static          /* not every program needs every function */
+
 /* ---- the server ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct world {
@@ -27,7 +29,7 @@ static world W;
 
 typedef struct reply { long status; size_t len; char *text; } reply;
 
-static size_t reply_take(char *data, size_t size, size_t count, void *user) {
+WORLD size_t reply_take(char *data, size_t size, size_t count, void *user) {
     reply *r = (reply *)user;
     char *grown = (char *)realloc(r->text, r->len + size * count + 1);
     if (!grown) return 0;
@@ -39,7 +41,7 @@ static size_t reply_take(char *data, size_t size, size_t count, void *user) {
 }
 
 /* One blocking request, past the library. Free reply.text. Status 0: no answer. No url: closes the connections. */
-static reply ask(const char *method, const char *url, const char *token, const char *type, const char *body) {
+WORLD reply ask(const char *method, const char *url, const char *token, const char *type, const char *body) {
     static CURL *easy;
     struct curl_slist *headers = NULL;
     char line[4200];
@@ -75,8 +77,8 @@ static reply ask(const char *method, const char *url, const char *token, const c
 }
 
 /* Steers the test server; true if it did as told. */
-static bool control(const char *method, const char *path, const char *format, ...) LEADER_PRINTF_(3, 4);
-static bool control(const char *method, const char *path, const char *format, ...) {
+WORLD bool control(const char *method, const char *path, const char *format, ...) LEADER_PRINTF_(3, 4);
+WORLD bool control(const char *method, const char *path, const char *format, ...) {
     char url[512], body[4096];
     va_list args;
     va_start(args, format);
@@ -92,7 +94,7 @@ static bool control(const char *method, const char *path, const char *format, ..
 #define FAULT(...) control("POST", "/faults", __VA_ARGS__)
 
 /* How many requests match, by the test server's count; "" matches any. */
-static int counted(const char *verb, int code) {
+WORLD int counted(const char *verb, int code) {
     char url[512], text[64];
     int sum = 0;
     snprintf(url, sizeof url, "%s/requests", W.control);
@@ -111,7 +113,7 @@ static int counted(const char *verb, int code) {
     return sum;
 }
 
-static int connections_made(void) {
+WORLD int connections_made(void) {
     char url[512];
     uint64_t n = 0;
     leader_json_ root, value;
@@ -123,13 +125,13 @@ static int connections_made(void) {
     return (int)n;
 }
 
-static void ready_text(leader_json_ root, const char *name, char *buf, size_t cap) {
+WORLD void ready_text(leader_json_ root, const char *name, char *buf, size_t cap) {
     leader_json_ value;
     if (!leader_json_member_(root, name, &value) || !leader_json_string_(value, buf, cap)) buf[0] = 0;
 }
 
 /* Starts tests/k8s_server.py with one option more; it ends when its standard input does, so also when we are killed. */
-static bool server_start(world *w, const char *option, const char *value) {
+WORLD bool server_start(world *w, const char *option, const char *value) {
     int in[2], out[2];
     char line[4096], dir[] = "/tmp/k8s-test-XXXXXX";
     size_t len = 0, bad;
@@ -170,14 +172,14 @@ static bool server_start(world *w, const char *option, const char *value) {
     return w->url[0] != 0;
 }
 
-static void server_stop(world *w) {
+WORLD void server_stop(world *w) {
     if (w->pid <= 0) return;
     close(w->stdin_fd);
     waitpid(w->pid, NULL, 0);
     w->pid = 0;
 }
 
-static bool world_start(void) {
+WORLD bool world_start(void) {
     const char *url = getenv("KUBE_URL"), *token = getenv("KUBE_TOKEN"), *ca = getenv("KUBE_CA"), *space = getenv("KUBE_NAMESPACE");
     signal(SIGPIPE, SIG_IGN);
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -194,15 +196,15 @@ static bool world_start(void) {
 
 /* ---- the stored Lease ---------------------------------------------------------------------------------------------------------- */
 
-static reply lease_request(const char *method, const char *name, const char *type, const char *body) {
+WORLD reply lease_request(const char *method, const char *name, const char *type, const char *body) {
     char url[1024];
     bool create = strcmp(method, "POST") == 0;
     snprintf(url, sizeof url, "%s/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s", W.url, W.space, create ? "" : "/", create ? "" : name);
     return ask(method, url, W.admin, type, body);
 }
 
-static bool lease_patch(const char *name, const char *format, ...) LEADER_PRINTF_(2, 3);
-static bool lease_patch(const char *name, const char *format, ...) {
+WORLD bool lease_patch(const char *name, const char *format, ...) LEADER_PRINTF_(2, 3);
+WORLD bool lease_patch(const char *name, const char *format, ...) {
     char body[4096];
     va_list args;
     va_start(args, format);
@@ -214,14 +216,14 @@ static bool lease_patch(const char *name, const char *format, ...) {
     return r.status == 200;
 }
 
-static bool lease_delete(const char *name) {
+WORLD bool lease_delete(const char *name) {
     reply r = lease_request("DELETE", name, NULL, NULL);
     free(r.text);
     return r.status == 200;
 }
 
 /* As another candidate would: spec is the inside of the spec object. */
-static bool lease_create(const char *name, const char *spec) {
+WORLD bool lease_create(const char *name, const char *spec) {
     char body[2048];
     snprintf(body, sizeof body, "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\"},\"spec\":{%s}}", name, W.space, spec);
     reply r = lease_request("POST", name, NULL, body);
@@ -231,7 +233,7 @@ static bool lease_create(const char *name, const char *spec) {
 }
 
 /* "spec/holderIdentity" and the like; len 0: not there. Keys that hold a slash: "metadata/annotations/leader-h|token". */
-static leader_json_ json_find(leader_json_ at, const char *path) {
+WORLD leader_json_ json_find(leader_json_ at, const char *path) {
     char name[128];
     while (*path) {
         size_t len = strcspn(path, "/");
@@ -248,7 +250,7 @@ static leader_json_ json_find(leader_json_ at, const char *path) {
 }
 
 /* The text of a field of the stored Lease: decoded if it is a string, as it stands otherwise; "(none)" if it is not there. */
-static const char *stored(const char *name, const char *path) {
+WORLD const char *stored(const char *name, const char *path) {
     static char text[4][1024];
     static int turn;
     char *buf = text[turn++ % 4];
@@ -286,26 +288,26 @@ static int64_t skipped_ms;              /* the clock of all candidates is the re
 static int two_leaders;                 /* moments at which two candidates of one Lease both said that they lead */
 static uint64_t token_order_bad;
 
-static int64_t real_us(void) {
+WORLD int64_t real_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
-static int64_t world_clock_ms(void *user) { (void)user; return real_us() / 1000 + skipped_ms; }
+WORLD int64_t world_clock_ms(void *user) { (void)user; return real_us() / 1000 + skipped_ms; }
 
-static void on_started(void *user, uint64_t token) {
+WORLD void on_started(void *user, uint64_t token) {
     candidate *c = (candidate *)user;
     if (token <= c->token) token_order_bad++;
     c->started++;
     c->token = token;
 }
-static void on_stopped(void *user, uint64_t token, leader_result why) {
+WORLD void on_stopped(void *user, uint64_t token, leader_result why) {
     candidate *c = (candidate *)user;
     (void)token;
     c->stopped++;
     c->why = why;
 }
-static void on_log(void *user, leader_level level, const char *text) {
+WORLD void on_log(void *user, leader_level level, const char *text) {
     candidate *c = (candidate *)user;
     size_t len = strlen(c->log);
     if (getenv("K8S_LOG")) fprintf(stderr, "%8ld %s [%d] %s\n", (long)(world_clock_ms(NULL) % 10000000), c->name, (int)level, text);
@@ -313,7 +315,7 @@ static void on_log(void *user, leader_level level, const char *text) {
 }
 
 /* A candidate for lease, ready to be changed and then opened. The caller's memory; zeroed here. */
-static void candidate_make(candidate *c, const char *lease, const char *identity) {
+WORLD void candidate_make(candidate *c, const char *lease, const char *identity) {
     memset(c, 0, sizeof *c);
     snprintf(c->name, sizeof c->name, "%s", identity);
     c->where.server = W.url;
@@ -329,7 +331,7 @@ static void candidate_make(candidate *c, const char *lease, const char *identity
     c->cfg.user = c;
 }
 
-static bool candidate_open(candidate *c) {
+WORLD bool candidate_open(candidate *c) {
     c->cfg.backend = leader_k8s_backend(&c->store, &c->where);
     if (leader_init(&c->me, &c->cfg) != LEADER_OK) return false;
     c->open = true;
@@ -339,7 +341,7 @@ static bool candidate_open(candidate *c) {
 }
 
 /* Closes it; gone: as if killed, the Lease stays as it is. */
-static void candidate_close(candidate *c, bool gone) {
+WORLD void candidate_close(candidate *c, bool gone) {
     if (!c->open) return;
     if (gone) c->me.cfg.keep_lease_on_stop = true;
     leader_close(&c->me, gone ? 0 : 5000);
@@ -348,32 +350,38 @@ static void candidate_close(candidate *c, bool gone) {
         if (candidates[i] == c) candidates[i] = NULL;
 }
 
-static bool leads(const candidate *c) { return c->open && leader_is_leader(&c->me); }
+WORLD bool leads(const candidate *c) { return c->open && leader_is_leader(&c->me); }
 
-static void check_one_leader(void) {
+WORLD void check_one_leader(void) {
     for (int i = 0; i < CANDIDATES_MAX; i++)
         for (int k = i + 1; k < CANDIDATES_MAX; k++)
             if (candidates[i] && candidates[k] && strcmp(candidates[i]->store.name_, candidates[k]->store.name_) == 0 &&
                 leads(candidates[i]) && leads(candidates[k])) two_leaders++;
 }
 
-static void tick(candidate *c) {
+WORLD void tick(candidate *c) {
     int64_t start = real_us();
     leader_tick(&c->me);
     start = real_us() - start;
     if (start > c->slowest_tick_us) c->slowest_tick_us = start;
 }
 
-/* Ticks everybody once, then waits for their sockets, at most so long. */
-static void pump_for(int max_ms) {
+WORLD void tick_all(void) {
+    for (int i = 0; i < CANDIDATES_MAX; i++) {
+        if (!candidates[i] || candidates[i]->frozen) continue;
+        tick(candidates[i]);
+        check_one_leader();
+    }
+}
+
+/* Until somebody's socket is ready or somebody is due, at most so long. */
+WORLD void wait_all(int max_ms) {
     struct pollfd fds[CANDIDATES_MAX * 4];
     leader_fd mine[LEADER_FDS_MAX];
     nfds_t count = 0;
     for (int i = 0; i < CANDIDATES_MAX; i++) {
         candidate *c = candidates[i];
         if (!c || c->frozen) continue;
-        tick(c);
-        check_one_leader();
         int due = leader_due_ms(&c->me);
         if (due < max_ms) max_ms = due;
         int n = leader_fds(&c->me, mine);
@@ -384,26 +392,30 @@ static void pump_for(int max_ms) {
     }
     poll(fds, count, max_ms < 0 ? 0 : max_ms);
 }
-static void pump(void) { pump_for(5); }
+
+WORLD void pump_for(int max_ms) { tick_all(); wait_all(max_ms); }
+WORLD void pump(void) { pump_for(5); }
 
 enum { LIMIT_MS = 30000 };              /* of waiting for a condition; only a failure takes so long */
-#define UNTIL(condition) do { int64_t until_ = real_us() + (int64_t)LIMIT_MS * 1000; while (!(condition) && real_us() < until_) pump(); } while (0)
+#define UNTIL(condition) do { int64_t until_ = real_us() + (int64_t)LIMIT_MS * 1000; \
+    while (!(condition) && real_us() < until_) { tick_all(); if (condition) break; wait_all(5); } } while (0)
 
-static void pump_ms(int64_t ms) { for (int64_t end = real_us() + ms * 1000; real_us() < end;) pump(); }
+WORLD void pump_ms(int64_t ms) { for (int64_t end = real_us() + ms * 1000; real_us() < end;) pump(); }
 
 /* Time passes for everybody: in steps, with ticks, or at a stroke. */
-static void skip_ms(int64_t ms) { skipped_ms += ms; }
+WORLD void skip_ms(int64_t ms) { skipped_ms += ms; }
 
-static bool idle(const candidate *c) { return c->me.op == LEADER_OP_NONE_; }
-static void settle(void) {              /* until no request is under way, so that a skip of time does not look like a time-out */
+WORLD bool idle(const candidate *c) { return c->me.op == LEADER_OP_NONE_; }
+WORLD void settle(void) {              /* until no request is under way, so that a skip of time does not look like a time-out */
     for (int64_t end = real_us() + (int64_t)LIMIT_MS * 1000; real_us() < end;) {
         bool quiet = true;
-        pump();
+        tick_all();
         for (int i = 0; i < CANDIDATES_MAX; i++) if (candidates[i] && !candidates[i]->frozen && !idle(candidates[i])) quiet = false;
         if (quiet) return;
+        wait_all(5);
     }
 }
-static void pass_ms(int64_t ms) {       /* as a second-by-second film */
+WORLD void pass_ms(int64_t ms) {       /* as a second-by-second film */
     while (ms > 0) {
         int64_t step = ms < 500 ? ms : 500;
         settle();
