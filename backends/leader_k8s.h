@@ -2,7 +2,7 @@
 
    WHAT IT DOES
      Elects a leader on a coordination.k8s.io/v1 Lease, without blocking a tick, and safely beside candidates written in Go: it
-     keeps to what client-go's elector reads and writes. Needs libcurl 7.62 or later with TLS (tried with 7.88).
+     keeps to what client-go's elector reads and writes. Needs libcurl 7.66 or later with TLS (tried with 7.88).
 
    DO THIS (in a pod; link with -lcurl)
          #define LEADER_IMPLEMENTATION
@@ -91,6 +91,19 @@ enum { LEADER_K8S_NAME_MAX_ = 253, LEADER_K8S_LABEL_MAX_ = 63, LEADER_K8S_PATH_M
 
 typedef struct leader_k8s_buf_ { char *at; size_t len, cap; } leader_k8s_buf_;
 
+enum { LEADER_K8S_FORM_ = 6 };      /* holder, duration, acquireTime, renewTime, transitions, nonce: what makes a record the same */
+
+typedef struct leader_k8s_lease_ {                    /* a Lease as read                                                      */
+    struct { const char *at; size_t len; } form[LEADER_K8S_FORM_];     /* in the text it was read from; len 0: absent or null */
+    char     uid[64], version_text[64], holder[LEADER_IDENTITY_MAX + 1], renew[40], nonce[64];
+    bool     held, named;                             /* named: holder is complete; too long a name is held, but nobody's     */
+    bool     bound;                                   /* nonce and token were written together with this renewTime            */
+    bool     token_bad, coordinated;
+    int64_t  lease_ms;                                /* 0: the record does not say                                           */
+    uint64_t version, token, transitions;             /* 0: none, or not a number                                             */
+    size_t   bad_at;
+} leader_k8s_lease_;
+
 typedef struct leader_k8s_transfer_ {                 /* one HTTP exchange at a time                                          */
     leader_k8s     *owner;
     void           *easy, *headers;                   /* CURL *, struct curl_slist *                                          */
@@ -111,7 +124,7 @@ struct leader_k8s {
     char ca_file_[LEADER_K8S_PATH_MAX_ + 1], token_file_[LEADER_K8S_PATH_MAX_ + 1];
     char cert_file_[LEADER_K8S_PATH_MAX_ + 1], key_file_[LEADER_K8S_PATH_MAX_ + 1];
     char token_[LEADER_K8S_TOKEN_MAX_ + 1];
-    char problem_[200];                               /* what the maker found; open reports it                                */
+    char problem_[200], refusal_[200];                /* what the maker found wrong, what open did                            */
     bool no_watch_, leader_h_only_;
     int64_t token_read_ms_;                           /* -1: not yet                                                          */
 
@@ -134,15 +147,16 @@ struct leader_k8s {
     uint64_t sent_token_;
 
     /* what we know of the Lease */
-    leader_k8s_buf_ doc_;                             /* as last received                                                     */
+    leader_k8s_buf_ doc_;                             /* as last received: one JSON object                                    */
+    leader_k8s_lease_ lease_;                         /* doc_, read; zeroed while it is not known                             */
     bool     known_, looked_;                         /* doc_ is valid; a first answer has come                               */
     bool     must_read_;                              /* a write of unknown outcome, or a deletion: GET first                 */
     bool     held_;                                   /* the last thing seen was a holder                                     */
-    bool     forgot_;                                 /* and then the record was gone, another one, or older: hold off        */
+    bool     forgot_;                                 /* and then the record was gone, another one, or older: in doubt        */
     bool     duplicate_;                              /* somebody else writes under our identity                              */
     bool     told_coordinated_;
     int64_t  seen_ms_;                                /* when doc_'s lease fields were first seen as they are                 */
-    int64_t  longest_ms_, hold_until_ms_;
+    int64_t  longest_ms_, doubt_until_ms_;
     uint64_t version_max_, token_max_, term_token_;
 
     /* the watch */
@@ -221,25 +235,21 @@ static bool leader_k8s_copy_(leader_k8s_buf_ *b, const char *text, size_t len) {
     return leader_k8s_replace_(b, 0, 0, text, len);
 }
 
+static bool leader_k8s_is_space_(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+static void leader_k8s_trim_(leader_k8s_buf_ *b) {                      /* so that doc_ is the object alone, for splicing          */
+    size_t from = 0;
+    while (b->len > 0 && leader_k8s_is_space_(b->at[b->len - 1])) b->len--;
+    while (from < b->len && leader_k8s_is_space_(b->at[from])) from++;
+    if (b->len > 0) (void)leader_k8s_replace_(b, 0, from, "", 0);      /* never larger: cannot fail                           */
+}
+
 static void leader_k8s_free_(leader_k8s_buf_ *b) {
     free(b->at);
     memset(b, 0, sizeof *b);
 }
 
 /* ---- reading a Lease ------------------------------------------------------------------------------------------------------------ */
-
-enum { LEADER_K8S_FORM_ = 6 };      /* holder, duration, acquireTime, renewTime, transitions, nonce: what makes a record the same */
-
-typedef struct leader_k8s_lease_ {
-    leader_json_ form[LEADER_K8S_FORM_];              /* len 0: absent or null                                                */
-    char     uid[64], version_text[64], holder[LEADER_IDENTITY_MAX + 1], renew[40], nonce[64];
-    bool     held, named;                             /* named: holder is complete; too long a name is held, but nobody's     */
-    bool     bound;                                   /* nonce and token were written together with this renewTime            */
-    bool     token_bad, coordinated;
-    int64_t  lease_ms;                                /* 0: the record does not say                                           */
-    uint64_t version, token, transitions;             /* 0: none, or not a number                                             */
-    size_t   bad_at;
-} leader_k8s_lease_;
 
 static leader_json_ leader_k8s_member_(leader_json_ object, const char *name)   /* a null is as good as absent                */
 {
@@ -268,19 +278,24 @@ static bool leader_k8s_digits_(const char *text, uint64_t *out) {
 static const char *leader_k8s_read_spec_(leader_json_ spec, leader_k8s_lease_ *lease) {
     static const char *const names[LEADER_K8S_FORM_ - 1] =
         { "holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime", "leaseTransitions" };
+    leader_json_ fields[LEADER_K8S_FORM_ - 1];
     char text[64];
     uint64_t seconds = 0;
     int i;
-    for (i = 0; i < LEADER_K8S_FORM_ - 1; i++) lease->form[i] = leader_k8s_member_(spec, names[i]);
-    if (lease->form[0].len && lease->form[0].at[0] != '"') return "spec.holderIdentity is not a string";
-    lease->held  = lease->form[0].len > 2;
+    for (i = 0; i < LEADER_K8S_FORM_ - 1; i++) {
+        fields[i] = leader_k8s_member_(spec, names[i]);
+        lease->form[i].at = fields[i].at;
+        lease->form[i].len = fields[i].len;
+    }
+    if (fields[0].len && fields[0].at[0] != '"') return "spec.holderIdentity is not a string";
+    lease->held  = fields[0].len > 2;
     lease->named = leader_k8s_text_(spec, names[0], lease->holder, sizeof lease->holder);
     if (!lease->named) (void)snprintf(lease->holder, sizeof lease->holder, "(a name of more than %d bytes)", LEADER_IDENTITY_MAX);
-    if (lease->form[1].len && (!leader_json_u64_(lease->form[1], &seconds) || seconds > INT32_MAX))
+    if (fields[1].len && (!leader_json_u64_(fields[1], &seconds) || seconds > INT32_MAX))
         return "spec.leaseDurationSeconds is not a whole number of seconds";
     lease->lease_ms = (int64_t)seconds * 1000;
     if (!leader_k8s_text_(spec, names[3], lease->renew, sizeof lease->renew)) return "spec.renewTime is not a time";
-    if (lease->form[4].len && !leader_json_u64_(lease->form[4], &lease->transitions)) return "spec.leaseTransitions is not a count";
+    if (fields[4].len && !leader_json_u64_(fields[4], &lease->transitions)) return "spec.leaseTransitions is not a count";
     lease->coordinated = !leader_k8s_text_(spec, "strategy", text, sizeof text) || text[0] != 0 ||
                          !leader_k8s_text_(spec, "preferredHolder", text, sizeof text) || text[0] != 0;
     return NULL;
@@ -288,7 +303,7 @@ static const char *leader_k8s_read_spec_(leader_json_ spec, leader_k8s_lease_ *l
 
 /* Returns what is wrong with it, or NULL. The spans in lease point into text. */
 static const char *leader_k8s_read_(const leader_k8s *self, const char *text, size_t len, leader_k8s_lease_ *lease) {
-    leader_json_ root, metadata, annotations, spec;
+    leader_json_ root, metadata, annotations, spec, nonce;
     char name[LEADER_K8S_NAME_MAX_ + 1], token[32];
     const char *problem;
     memset(lease, 0, sizeof *lease);
@@ -310,7 +325,9 @@ static const char *leader_k8s_read_(const leader_k8s *self, const char *text, si
     problem = leader_k8s_read_spec_(spec, lease);
     if (problem) return problem;
 
-    lease->form[LEADER_K8S_FORM_ - 1] = leader_k8s_member_(annotations, LEADER_K8S_NONCE_KEY_);
+    nonce = leader_k8s_member_(annotations, LEADER_K8S_NONCE_KEY_);
+    lease->form[LEADER_K8S_FORM_ - 1].at = nonce.at;
+    lease->form[LEADER_K8S_FORM_ - 1].len = nonce.len;
     if (!leader_k8s_text_(annotations, LEADER_K8S_NONCE_KEY_, lease->nonce, sizeof lease->nonce)) lease->nonce[0] = 0;
     lease->bound = strlen(lease->nonce) > 17 && lease->nonce[16] == ' ' && strcmp(lease->nonce + 17, lease->renew) == 0;
     if (leader_k8s_member_(annotations, LEADER_K8S_TOKEN_KEY_).len) {
@@ -350,7 +367,7 @@ static bool leader_k8s_insert_(leader_k8s_buf_ *doc, leader_json_ object, const 
     char piece[2048];
     size_t at = (size_t)(object.at - doc->at) + 1, next = at;
     int len;
-    while (doc->at[next] == ' ' || doc->at[next] == '\t' || doc->at[next] == '\n' || doc->at[next] == '\r') next++;
+    while (leader_k8s_is_space_(doc->at[next])) next++;
     len = snprintf(piece, sizeof piece, "\"%s\":%s%s", name, raw, doc->at[next] == '}' ? "" : ",");
     return len > 0 && (size_t)len < sizeof piece && leader_k8s_replace_(doc, at, 0, piece, (size_t)len);
 }
@@ -426,8 +443,9 @@ static void leader_k8s_stamp_(char buf[28], const char *stored) {
 static int64_t leader_k8s_seconds_(int64_t lease_ms) { return lease_ms <= 1000 ? 1 : (lease_ms + 999) / 1000; }
 
 /* Makes body_ from doc_ (or from nothing) for the present operation. False: no memory, or not spliceable. */
-static bool leader_k8s_compose_(leader_k8s *self, const leader_request *request, const leader_k8s_lease_ *lease, uint64_t token) {
+static bool leader_k8s_compose_(leader_k8s *self, const leader_request *request, uint64_t token) {
     char holder[6 * LEADER_IDENTITY_MAX + 3], stamp[32], number[24], nonce[64];
+    const leader_k8s_lease_ *lease = &self->lease_;
     leader_k8s_buf_ *body = &self->body_;
     bool create = !self->known_, begin = self->op_ == LEADER_K8S_ACQUIRE_, release = self->op_ == LEADER_K8S_RELEASE_, ok;
     if (create) {
@@ -740,42 +758,49 @@ static void leader_k8s_url_(const leader_k8s *self, char *buf, size_t cap, bool 
 
 /* ---- learning what the Lease says ----------------------------------------------------------------------------------------------------------- */
 
-/* Takes text (swapped with doc_) as the Lease's present state. NULL, or what is wrong with it: then nothing has changed. */
-static const char *leader_k8s_learn_(leader_k8s *self, leader_k8s_buf_ *text) {
-    leader_k8s_lease_ lease, old;
-    leader_k8s_buf_ swap;
-    const char *problem = leader_k8s_read_(self, text->at, text->len, &lease);
-    bool same = false;
-    if (problem) return problem;
-    while (text->at[text->len - 1] != '}') text->len--;                /* doc_ is the object alone, so that splicing can      */
-    if (text->at[0] != '{' && !leader_k8s_replace_(text, 0, (size_t)(strchr(text->at, '{') - text->at), "", 0)) return "no memory";
-    if (leader_k8s_read_(self, text->at, text->len, &lease)) return "no memory";
+/* A holder that we saw has vanished from the store without a release. It may be at work until its lease is over, so there is a
+   doubt for a full lease: the longest seen, or our own. Whoever takes the Lease in that time holds off, from its write on. */
+static int64_t leader_k8s_full_lease_ms_(const leader_k8s *self) {
+    int64_t own_ms = self->host_.config->lease_ms;
+    return self->longest_ms_ > own_ms ? self->longest_ms_ : own_ms;
+}
 
-    if (self->known_ && !leader_k8s_read_(self, self->doc_.at, self->doc_.len, &old)) {
-        same = leader_k8s_same_form_(&lease, &old);
-        if (self->held_ && (strcmp(lease.uid, old.uid) != 0 || (lease.version && lease.version < old.version))) self->forgot_ = true;
-    }
-    if (self->held_ && lease.bound && !lease.token_bad && lease.token && lease.token < self->token_max_) self->forgot_ = true;
-    if (!same) {
+static bool leader_k8s_in_doubt_(const leader_k8s *self) {
+    return self->forgot_ && leader_k8s_now_(self) <= self->doubt_until_ms_;
+}
+
+static void leader_k8s_doubt_(leader_k8s *self) {
+    self->forgot_ = true;
+    self->doubt_until_ms_ = leader_k8s_now_(self) + leader_k8s_full_lease_ms_(self);
+}
+
+/* Takes text, read as lease, for the Lease's present state; swaps it with doc_. */
+static void leader_k8s_learn_(leader_k8s *self, leader_k8s_buf_ *text, const leader_k8s_lease_ *lease) {
+    const leader_k8s_lease_ *old = &self->lease_;
+    leader_k8s_buf_ swap = self->doc_;
+    bool lower = (lease->version && lease->version < old->version) || (lease->bound && lease->token && lease->token < self->token_max_);
+    if (!leader_k8s_in_doubt_(self)) self->forgot_ = false;
+    if (self->held_ && (lower || strcmp(lease->uid, old->uid) != 0)) leader_k8s_doubt_(self);
+    if (!self->known_ || !leader_k8s_same_form_(lease, old)) {
         self->seen_ms_ = leader_k8s_now_(self);
         /* The first sight of our name with another nonce may be a dead predecessor; a change cannot be. */
-        self->duplicate_ = self->looked_ && leader_k8s_is_named_(self, &lease) && !leader_k8s_is_mine_(self, &lease);
+        self->duplicate_ = self->looked_ && leader_k8s_is_named_(self, lease) && !leader_k8s_is_mine_(self, lease);
     }
     self->known_ = self->looked_ = true;
-    self->held_ = lease.held;
-    if (lease.held && lease.lease_ms > self->longest_ms_) self->longest_ms_ = lease.lease_ms;
-    if (lease.version > self->version_max_) self->version_max_ = lease.version;
-    if (lease.token > self->token_max_) self->token_max_ = lease.token;
-    swap = self->doc_;
+    self->held_ = lease->held;
+    if (lease->held && lease->lease_ms > self->longest_ms_) self->longest_ms_ = lease->lease_ms;
+    if (lease->version > self->version_max_) self->version_max_ = lease->version;
+    if (lease->token > self->token_max_) self->token_max_ = lease->token;
     self->doc_ = *text;
     *text = swap;
-    return NULL;
+    self->lease_ = *lease;
 }
 
 static void leader_k8s_learn_absent_(leader_k8s *self) {
-    if (self->held_) self->forgot_ = true;
+    if (self->held_ || self->forgot_) leader_k8s_doubt_(self);         /* still gone: nothing shows how long ago              */
     self->held_ = self->known_ = self->must_read_ = false;
     self->looked_ = true;
+    memset(&self->lease_, 0, sizeof self->lease_);
 }
 
 /* ---- the watch: a hint, never the only source ------------------------------------------------------------------------------------------------- */
@@ -797,16 +822,14 @@ static void leader_k8s_watch_back_off_(leader_k8s *self, int64_t least_ms) {
 static void leader_k8s_watch_start_(leader_k8s *self) {
     char url[1024];
     size_t len;
-    leader_k8s_lease_ lease;
     int64_t now = leader_k8s_now_(self);
     if (self->no_watch_ || self->watch_denied_ || !self->watch_wanted_ || !self->known_ || self->must_read_) return;
-    if (self->watch_.running || self->watch_.done || now < self->watch_after_ms_) return;
-    if (leader_k8s_read_(self, self->doc_.at, self->doc_.len, &lease) || !lease.version) return;
+    if (self->watch_.running || self->watch_.done || now < self->watch_after_ms_ || !self->lease_.version) return;
     leader_k8s_url_(self, url, sizeof url, false);
     len = strlen(url);
     (void)snprintf(url + len, sizeof url - len, "?watch=1&fieldSelector=metadata.name%%3D%s&allowWatchBookmarks=true&timeoutSeconds=%d"
-                   "&resourceVersion=%s", self->name_, 240 + (int)(self->nonce_ % 60), lease.version_text);
-    self->watch_version_ = lease.version;
+                   "&resourceVersion=%s", self->name_, 240 + (int)(self->nonce_ % 60), self->lease_.version_text);
+    self->watch_version_ = self->lease_.version;
     self->watch_open_ = self->watch_news_ = false;
     self->watch_behind_ms_ = -1;
     if (!leader_k8s_launch_(self, &self->watch_, url, NULL, NULL)) leader_k8s_watch_back_off_(self, 0);
@@ -815,18 +838,17 @@ static void leader_k8s_watch_start_(leader_k8s *self) {
 /* May an answer come from what the watch has told, without asking? Only while it keeps talking: a holder that renews makes an
    event every third of its lease. A watch that has fallen silent, or behind what a GET has shown, is not believed; and now and
    then a GET goes out all the same, which also keeps the connection warm for the PUT that matters. */
-static bool leader_k8s_watch_trusted_(const leader_k8s *self, const leader_k8s_lease_ *lease) {
+static bool leader_k8s_watch_trusted_(const leader_k8s *self) {
     int64_t now = leader_k8s_now_(self);
     return self->watch_.running && self->watch_open_ && self->watch_behind_ms_ < 0 &&
-           now - self->watch_heard_ms_ < lease->lease_ms / 3 + 1000 && now - self->answered_ms_ < LEADER_K8S_ASK_MS_;
+           now - self->watch_heard_ms_ < self->lease_.lease_ms / 3 + 1000 && now - self->answered_ms_ < LEADER_K8S_ASK_MS_;
 }
 
 /* After a GET: has the watch missed something? It gets two seconds to catch up. */
 static void leader_k8s_watch_compare_(leader_k8s *self) {
-    leader_k8s_lease_ lease;
     int64_t now = leader_k8s_now_(self);
-    if (!self->watch_.running || leader_k8s_read_(self, self->doc_.at, self->doc_.len, &lease)) return;
-    if (lease.version <= self->watch_version_) self->watch_behind_ms_ = -1;
+    if (!self->watch_.running) return;
+    if (self->lease_.version <= self->watch_version_) self->watch_behind_ms_ = -1;
     else if (self->watch_behind_ms_ < 0) self->watch_behind_ms_ = now;
     else if (now - self->watch_behind_ms_ >= 2000) leader_k8s_watch_back_off_(self, 0);
 }
@@ -834,8 +856,9 @@ static void leader_k8s_watch_compare_(leader_k8s *self) {
 /* One event. True: an attempt to acquire is worth its while now. */
 static bool leader_k8s_event_(leader_k8s *self, const char *line, size_t len) {
     leader_json_ root, object;
-    leader_k8s_lease_ lease, old;
-    char type[16], version[64];
+    leader_k8s_lease_ lease;
+    leader_k8s_buf_ *copy = &self->ask_.reply;                         /* free: no request is under way                       */
+    char type[16], version[64], before[LEADER_IDENTITY_MAX + 1];
     uint64_t number;
     size_t bad_at;
     if (!leader_json_parse_(line, len, &root, &bad_at) || !leader_k8s_text_(root, "type", type, sizeof type)) {
@@ -848,7 +871,8 @@ static bool leader_k8s_event_(leader_k8s *self, const char *line, size_t len) {
             leader_k8s_digits_(version, &number) && number > self->watch_version_) self->watch_version_ = number;
         return false;
     }
-    if (strcmp(type, "ERROR") == 0 || leader_k8s_read_(self, object.at, object.len, &lease) || !lease.version) {
+    if (strcmp(type, "ERROR") == 0 || !leader_k8s_copy_(copy, object.at, object.len) ||
+        leader_k8s_read_(self, copy->at, copy->len, &lease) || !lease.version) {
         self->must_read_ = true;                                       /* 410: our version is too old to watch from           */
         leader_k8s_watch_back_off_(self, 0);
         return false;
@@ -856,15 +880,15 @@ static bool leader_k8s_event_(leader_k8s *self, const char *line, size_t len) {
     self->watch_news_ = true;
     self->watch_pause_ms_ = 0;
     if (lease.version > self->watch_version_) self->watch_version_ = lease.version;
-    if (leader_k8s_read_(self, self->doc_.at, self->doc_.len, &old)) return false;
-    if (lease.version >= old.version) self->watch_behind_ms_ = -1;
-    if (lease.version <= old.version) return false;                    /* an answer has told us already                       */
+    if (lease.version >= self->lease_.version) self->watch_behind_ms_ = -1;
+    if (lease.version <= self->lease_.version) return false;           /* an answer has told us already                       */
     if (strcmp(type, "DELETED") == 0) {
         self->must_read_ = true;
         return true;
     }
-    if (!leader_k8s_copy_(&self->ask_.reply, object.at, object.len) || leader_k8s_learn_(self, &self->ask_.reply)) return false;
-    return !lease.held || strcmp(lease.holder, old.holder) != 0;       /* a renewal is no news                                */
+    memcpy(before, self->lease_.holder, sizeof before);
+    leader_k8s_learn_(self, copy, &lease);
+    return !lease.held || strcmp(lease.holder, before) != 0;           /* a renewal is no news                                */
 }
 
 static void leader_k8s_watch_ended_(leader_k8s *self) {
@@ -933,8 +957,8 @@ static leader_result leader_k8s_send_(leader_k8s *self, int step) {
     return LEADER_E_IO;
 }
 
-static leader_result leader_k8s_write_(leader_k8s *self, const leader_request *request, const leader_k8s_lease_ *lease, uint64_t token) {
-    if (!leader_k8s_compose_(self, request, lease, token)) {
+static leader_result leader_k8s_write_(leader_k8s *self, const leader_request *request, uint64_t token) {
+    if (!leader_k8s_compose_(self, request, token)) {
         leader_k8s_log_(self, LEADER_LOG_ERROR, "no memory for a request");
         return LEADER_E_IO;
     }
@@ -944,21 +968,28 @@ static leader_result leader_k8s_write_(leader_k8s *self, const leader_request *r
 /* Begins a term. Its token is written by the very PUT that begins it, so every reader learns the same one, and it does not matter
    when we die: the PUT succeeds only on top of the version it names, so that version + 1 is above every earlier term's and at
    most the version it gets. A Lease that does not exist has no version: it is created as ours, and then taken by such a PUT. */
-static leader_result leader_k8s_take_(leader_k8s *self, const leader_request *request, const leader_k8s_lease_ *lease) {
+static leader_result leader_k8s_take_(leader_k8s *self, const leader_request *request) {
     uint64_t top = self->version_max_ > self->token_max_ ? self->version_max_ : self->token_max_;
     if (request->min_token > 0 && top < request->min_token - 1) top = request->min_token - 1;
-    if (lease->token_bad && !leader_k8s_is_mine_(self, lease)) {
+    if (self->lease_.token_bad && !leader_k8s_is_mine_(self, &self->lease_)) {
         self->must_read_ = true;                                       /* it may have been mended                             */
         leader_k8s_log_(self, LEADER_LOG_ERROR, "annotation %s is not a number below 2^63; mend or remove it", LEADER_K8S_TOKEN_KEY_);
         return LEADER_E_CORRUPT;
     }
-    return leader_k8s_write_(self, request, lease, top + 1);
+    return leader_k8s_write_(self, request, top + 1);
 }
 
-static bool leader_k8s_is_takeable_(const leader_k8s *self, const leader_request *request, const leader_k8s_lease_ *lease, int64_t left_ms) {
+/* How much longer nobody may take it: the record's own duration from when it was first seen as it is, and 1 ms. */
+static int64_t leader_k8s_left_ms_(const leader_k8s *self, const leader_request *request) {
+    int64_t lease_ms = self->lease_.lease_ms > 0 ? self->lease_.lease_ms : request->lease_ms;
+    return self->seen_ms_ + lease_ms + 1 - leader_k8s_now_(self);
+}
+
+static bool leader_k8s_is_takeable_(const leader_k8s *self, const leader_request *request) {
+    const leader_k8s_lease_ *lease = &self->lease_;
     if (lease->coordinated) return false;
     if (!lease->held || leader_k8s_is_mine_(self, lease)) return true;
-    return (request->reclaim && leader_k8s_is_named_(self, lease)) || left_ms <= 0;
+    return (request->reclaim && leader_k8s_is_named_(self, lease)) || leader_k8s_left_ms_(self, request) <= 0;
 }
 
 static leader_result leader_k8s_duplicate_(leader_k8s *self) {
@@ -967,8 +998,8 @@ static leader_result leader_k8s_duplicate_(leader_k8s *self) {
     return LEADER_E_DUPLICATE;
 }
 
-static leader_result leader_k8s_refuse_(leader_k8s *self, const leader_k8s_lease_ *lease, leader_record *record) {
-    if (lease->coordinated) {
+static leader_result leader_k8s_refuse_(leader_k8s *self, leader_record *record) {
+    if (self->lease_.coordinated) {
         record->expires_in_ms = -1;
         if (!self->told_coordinated_)
             leader_k8s_log_(self, LEADER_LOG_WARN, "spec.strategy or spec.preferredHolder is set: left to its coordinator");
@@ -977,45 +1008,40 @@ static leader_result leader_k8s_refuse_(leader_k8s *self, const leader_k8s_lease
     return self->duplicate_ ? leader_k8s_duplicate_(self) : LEADER_HELD;
 }
 
-/* doc_ is up to date: what now? */
+/* What we know is up to date: what now? */
 static leader_result leader_k8s_decide_(leader_k8s *self, const leader_request *request, leader_record *record) {
-    leader_k8s_lease_ lease;
-    bool mine;
-    if (leader_k8s_read_(self, self->doc_.at, self->doc_.len, &lease)) return LEADER_E_CORRUPT;  /* learn_ has read it before  */
-    mine = leader_k8s_is_mine_(self, &lease);
-    memcpy(record->holder, lease.holder, sizeof lease.holder);
-    record->token = lease.held && lease.bound ? lease.token : 0;
-    record->expires_in_ms = self->seen_ms_ + (lease.lease_ms > 0 ? lease.lease_ms : request->lease_ms) + 1 - leader_k8s_now_(self);
+    const leader_k8s_lease_ *lease = &self->lease_;
+    bool mine = leader_k8s_is_mine_(self, lease);
+    int64_t left_ms = leader_k8s_left_ms_(self, request);
+    memcpy(record->holder, lease->holder, sizeof lease->holder);
+    record->token = lease->held && lease->bound ? lease->token : 0;
+    record->expires_in_ms = left_ms > 0 ? left_ms : 0;
     switch (self->op_) {
     case LEADER_K8S_ACQUIRE_:
-        if (!leader_k8s_is_takeable_(self, request, &lease, record->expires_in_ms)) return leader_k8s_refuse_(self, &lease, record);
-        return leader_k8s_take_(self, request, &lease);
+        return leader_k8s_is_takeable_(self, request) ? leader_k8s_take_(self, request) : leader_k8s_refuse_(self, record);
     case LEADER_K8S_RENEW_:
         if (!mine && self->duplicate_) return leader_k8s_duplicate_(self);
-        if (!mine || lease.coordinated) return LEADER_LOST;
-        return leader_k8s_write_(self, request, &lease, self->term_token_);
+        if (!mine || lease->coordinated) return LEADER_LOST;
+        return leader_k8s_write_(self, request, self->term_token_);
     case LEADER_K8S_RELEASE_:
         if (!mine) return LEADER_LOST;
-        if (self->forgot_ && leader_k8s_now_(self) <= self->hold_until_ms_) {
+        if (leader_k8s_in_doubt_(self)) {                              /* a release would let others lead at once             */
             leader_k8s_log_(self, LEADER_LOG_INFO, "left to expire: an earlier holder was forgotten and may still be at work");
             return LEADER_OK;
         }
-        return leader_k8s_write_(self, request, &lease, lease.token > self->term_token_ ? lease.token : self->term_token_);
+        return leader_k8s_write_(self, request, lease->token > self->term_token_ ? lease->token : self->term_token_);
     default:
-        if (record->expires_in_ms < 0) record->expires_in_ms = 0;
-        return lease.held ? LEADER_HELD : LEADER_OK;
+        return lease->held ? LEADER_HELD : LEADER_OK;
     }
 }
 
 /* The Lease does not exist. */
 static leader_result leader_k8s_absent_(leader_k8s *self, const leader_request *request, leader_record *record) {
-    leader_k8s_lease_ none;
     leader_k8s_learn_absent_(self);
     record->expires_in_ms = -1;
     if (self->op_ == LEADER_K8S_OBSERVE_) return LEADER_OK;
     if (self->op_ != LEADER_K8S_ACQUIRE_) return LEADER_LOST;
-    memset(&none, 0, sizeof none);
-    return leader_k8s_write_(self, request, &none, 0);
+    return leader_k8s_write_(self, request, 0);
 }
 
 static leader_result leader_k8s_corrupt_(leader_k8s *self, const char *problem, size_t bad_at) {
@@ -1026,20 +1052,21 @@ static leader_result leader_k8s_corrupt_(leader_k8s *self, const char *problem, 
 
 /* 200 or 201: the reply is the Lease as it now is; after a write it must be what we sent, or something else decides here. */
 static leader_result leader_k8s_received_(leader_k8s *self, const leader_request *request, leader_record *record) {
-    leader_k8s_lease_ lease, old;
+    leader_k8s_lease_ lease;
     leader_k8s_buf_ *reply = &self->ask_.reply;
-    const char *problem = leader_k8s_read_(self, reply->at, reply->len, &lease);
+    const char *problem;
     bool wrote = self->step_ == LEADER_K8S_WRITE_, release = self->op_ == LEADER_K8S_RELEASE_;
+    leader_k8s_trim_(reply);
+    if (reply->len == 0) return leader_k8s_corrupt_(self, "is empty", 0);
+    problem = leader_k8s_read_(self, reply->at, reply->len, &lease);
     if (problem) return leader_k8s_corrupt_(self, problem, lease.bad_at);
     if (self->step_ != LEADER_K8S_READ_) {
-        if (wrote && (leader_k8s_read_(self, self->doc_.at, self->doc_.len, &old) || strcmp(lease.uid, old.uid) != 0))
-            return leader_k8s_corrupt_(self, "is about another object", 0);
+        if (wrote && strcmp(lease.uid, self->lease_.uid) != 0) return leader_k8s_corrupt_(self, "is about another object", 0);
         if (strcmp(lease.renew, self->sent_renew_) != 0 || lease.lease_ms != self->sent_seconds_ * 1000 ||
             (wrote && lease.token != self->sent_token_) || (release ? lease.held : !leader_k8s_is_mine_(self, &lease)))
             return leader_k8s_corrupt_(self, "is not what was sent", 0);
     }
-    problem = leader_k8s_learn_(self, reply);
-    if (problem) return leader_k8s_corrupt_(self, problem, 0);
+    leader_k8s_learn_(self, reply, &lease);
     self->must_read_ = false;
     leader_k8s_watch_compare_(self);
     if (!wrote) return leader_k8s_decide_(self, request, record);
@@ -1047,11 +1074,10 @@ static leader_result leader_k8s_received_(leader_k8s *self, const leader_request
     memcpy(record->holder, lease.holder, sizeof lease.holder);
     record->token = self->term_token_ = self->sent_token_;
     record->expires_in_ms = release ? 0 : lease.lease_ms;
-    if (self->op_ == LEADER_K8S_ACQUIRE_ && self->forgot_) {
-        record->hold_off_ms = self->longest_ms_ > request->lease_ms ? self->longest_ms_ : request->lease_ms;
-        self->hold_until_ms_ = leader_k8s_now_(self) + record->hold_off_ms;
+    if (self->op_ == LEADER_K8S_ACQUIRE_ && leader_k8s_in_doubt_(self)) {
+        leader_k8s_doubt_(self);
+        record->hold_off_ms = leader_k8s_full_lease_ms_(self);
     }
-    if (self->op_ == LEADER_K8S_RENEW_ && leader_k8s_now_(self) > self->hold_until_ms_) self->forgot_ = false;
     return LEADER_OK;
 }
 
@@ -1091,7 +1117,7 @@ static leader_result leader_k8s_refused_(leader_k8s *self, leader_record *record
     leader_k8s_message_(&self->ask_.reply, message, sizeof message);
     leader_k8s_log_(self, LEADER_LOG_ERROR, "%s was answered %ld%s%s", leader_k8s_method_(self), status,
                     status >= 300 && status < 400 ? ", a redirect, which is not followed" : message[0] ? ": " : "", message);
-    if (status == 429 || status >= 500) {                              /* a 5xx may have been carried out: must_read_ stays   */
+    if (status == 408 || status == 409 || status == 429 || status >= 500) {    /* perhaps carried out: must_read_ stays       */
         (void)curl_easy_getinfo((CURL *)self->ask_.easy, CURLINFO_RETRY_AFTER, &retry_s);
         record->again_ms = retry_s <= 0 ? 0 : retry_s > 60 ? 60000 : (int64_t)retry_s * 1000;
         return LEADER_E_IO;
@@ -1133,8 +1159,6 @@ static void leader_k8s_cancel_(void *user) {
 }
 
 static leader_result leader_k8s_begin_(leader_k8s *self, int op, const leader_request *request, leader_record *record) {
-    leader_k8s_lease_ lease;
-    int64_t left_ms;
     leader_k8s_cancel_(self);
     self->op_ = op;
     self->seq_ = request->seq;
@@ -1142,13 +1166,10 @@ static leader_result leader_k8s_begin_(leader_k8s *self, int op, const leader_re
     (void)snprintf(self->identity_, sizeof self->identity_, "%s", request->identity);
     self->conflicts_ = 0;
     self->retried_auth_ = false;
-    if (!self->known_ || self->must_read_ || leader_k8s_read_(self, self->doc_.at, self->doc_.len, &lease))
-        return leader_k8s_send_(self, LEADER_K8S_READ_);
     /* A write needs no GET before it: it succeeds only if the Lease still is as we know it. To say "held" takes fresh news. */
-    left_ms = self->seen_ms_ + (lease.lease_ms > 0 ? lease.lease_ms : request->lease_ms) + 1 - leader_k8s_now_(self);
-    if (op == LEADER_K8S_RENEW_ || op == LEADER_K8S_RELEASE_ || leader_k8s_watch_trusted_(self, &lease) ||
-        (op == LEADER_K8S_ACQUIRE_ && leader_k8s_is_takeable_(self, request, &lease, left_ms)))
-        return leader_k8s_decide_(self, request, record);
+    if (self->known_ && !self->must_read_ &&
+        (op == LEADER_K8S_RENEW_ || op == LEADER_K8S_RELEASE_ || leader_k8s_watch_trusted_(self) ||
+         (op == LEADER_K8S_ACQUIRE_ && leader_k8s_is_takeable_(self, request)))) return leader_k8s_decide_(self, request, record);
     return leader_k8s_send_(self, LEADER_K8S_READ_);
 }
 
@@ -1247,10 +1268,10 @@ static const char *leader_k8s_check_(leader_k8s *self) {
     if (!self->cert_file_[0] != !self->key_file_[0]) return "cert_file, key_file: give both or none";
     if (leader_k8s_seconds_(config->lease_ms) > INT32_MAX) return "lease_ms: too long for a Lease";
     if (!self->leader_h_only_ && config->renew_deadline_ms + LEADER_K8S_EARLY_MS_ + record_ms / 20 > record_ms) {
-        (void)snprintf(self->problem_, sizeof self->problem_, "renew_deadline_ms (%lld) must be at most %lld: client-go may take a Lease of "
+        (void)snprintf(self->refusal_, sizeof self->refusal_, "renew_deadline_ms (%lld) must be at most %lld: client-go may take a Lease of "
                        "%lld s over 1 s early (or set leader_h_only)", LEADER_LL_(config->renew_deadline_ms),
                        LEADER_LL_(record_ms - record_ms / 20 - LEADER_K8S_EARLY_MS_), LEADER_LL_(record_ms / 1000));
-        return self->problem_;
+        return self->refusal_;
     }
     return leader_k8s_check_server_(self);
 }
@@ -1270,11 +1291,11 @@ static void leader_k8s_close_(void *user) {
         transfers[i]->easy = transfers[i]->headers = NULL;
     }
     leader_k8s_rehome_(self);
+    for (i = 0; i < LEADER_FDS_MAX; i++)
+        if (self->sockets_[i].events) leader_k8s_watch_fd_(self, (curl_socket_t)self->sockets_[i].fd, 0);
     while (*link && *link != self) link = &(*link)->next_;
     if (*link) *link = self->next_;
     if (!self->client_->members_ && self->client_->multi_) {
-        for (i = 0; i < LEADER_FDS_MAX; i++)
-            if (self->sockets_[i].events) leader_k8s_watch_fd_(self, (curl_socket_t)self->sockets_[i].fd, 0);
         (void)curl_multi_cleanup((CURLM *)self->client_->multi_);
         self->client_->multi_ = NULL;
     }
@@ -1387,7 +1408,7 @@ LEADER_API leader_result leader_k8s_from_env(leader_k8s_config *config, const ch
 
 LEADER_API const char *leader_k8s_identity(char *buf, size_t cap) {
     const char *pod = getenv("POD_NAME");
-    if (!pod || !pod[0]) return leader_make_identity(buf, cap, "pod");
+    if (!pod || !pod[0]) return leader_make_identity(buf, cap, NULL);
     (void)snprintf(buf, cap, "%s", pod);
     return buf;
 }

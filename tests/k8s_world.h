@@ -276,6 +276,7 @@ typedef struct candidate {
     char     name[300];
     bool     open, frozen;              /* frozen: no ticks, as if the process were stopped */
     int      started, stopped;
+    int64_t  started_ms;                /* when it last began to lead, by the candidates' clock */
     uint64_t token;
     leader_result why;
     int64_t  slowest_tick_us;
@@ -299,6 +300,7 @@ WORLD void on_started(void *user, uint64_t token) {
     candidate *c = (candidate *)user;
     if (token <= c->token) token_order_bad++;
     c->started++;
+    c->started_ms = world_clock_ms(NULL);
     c->token = token;
 }
 WORLD void on_stopped(void *user, uint64_t token, leader_result why) {

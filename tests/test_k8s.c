@@ -213,7 +213,8 @@ UTEST(lease, a_splice_changes_nothing_else) {
         leader_k8s_copy_(&self.doc_, text, strlen(text));
         ASSERT_TRUE(leader_json_parse_(text, strlen(text), &root, &bad));
         plain(root, "", before, sizeof before, &n_before);
-        ASSERT_TRUE(leader_k8s_compose_(&self, &request, &l, 77));
+        self.lease_ = l;
+        ASSERT_TRUE(leader_k8s_compose_(&self, &request, 77));
         ASSERT_TRUE_MSG(leader_json_parse_(self.body_.at, self.body_.len, &root, &bad), self.body_.at);
         plain(root, "", after, sizeof after, &n_after);
         ASSERT_EQ(n_before, n_after);
@@ -254,7 +255,10 @@ UTEST(lease, bytes_of_any_kind) {
             request.lease_ms = 15000;
             self.known_ = true;
             self.op_ = LEADER_K8S_ACQUIRE_;
-            if (leader_k8s_copy_(&self.doc_, text, len) && leader_k8s_compose_(&self, &request, &l, 1))
+            self.lease_ = l;
+            leader_k8s_copy_(&self.doc_, text, len);
+            leader_k8s_trim_(&self.doc_);
+            if (leader_k8s_compose_(&self, &request, 1))
                 EXPECT_TRUE(leader_k8s_read_(&self, self.body_.at, self.body_.len, &l) == NULL);
             leader_k8s_free_(&self.doc_);
             leader_k8s_free_(&self.body_);
@@ -399,6 +403,7 @@ UTEST_F_TEARDOWN(live) { tidy(utest_result); (void)utest_fixture; }
 #define ABC candidate *a = &utest_fixture->a, *b = &utest_fixture->b, *c = &utest_fixture->c; (void)a; (void)b; (void)c
 #define OPEN(x) ASSERT_TRUE_MSG(candidate_open(x), leader_error(&(x)->me))
 #define WAIT(condition) do { UNTIL(condition); ASSERT_TRUE(condition); } while (0)
+#define WAIT_PASSING(condition) do { for (int i_ = 0; i_ < 1000 && !(condition); i_++) { settle(); skip_ms(100); pump_for(2); } ASSERT_TRUE(condition); } while (0)
 #define STORED(path, text) EXPECT_STREQ(text, stored(lease_name, path))
 
 static bool saw(const candidate *x, const char *holder) {
@@ -456,11 +461,10 @@ UTEST_F(live, a_dead_holder_is_followed_when_its_record_has_run_out) {
     uint64_t token = a->token;
     candidate_close(a, true);
     settle();
-    skip_ms(14000);
-    pump_ms(300);
-    EXPECT_FALSE(leads(b));
-    skip_ms(2500);
-    WAIT(leads(b));
+    int64_t seen_ms = b->store.seen_ms_;
+    pass_ms(14000);
+    WAIT_PASSING(leads(b));
+    EXPECT_GT(b->started_ms, seen_ms + 15000);
     EXPECT_GT(b->token, token);
     STORED("spec/holderIdentity", "node-b");
     STORED("spec/leaseTransitions", "1");
@@ -588,17 +592,18 @@ UTEST_F(live, deleted_under_the_leader_is_not_a_release) {
     settle();
     ASSERT_TRUE(leads(a));
     EXPECT_FALSE(leads(b));                                        /* holds the record, and holds off */
-    for (int i = 0; i < 6; i++) {
-        pass_ms(2400);
-        EXPECT_FALSE(leads(b));
-    }
+    int64_t until_ms = b->store.doubt_until_ms_;
+    EXPECT_GE(until_ms, b->store.seen_ms_ + 15000);
+    WAIT_PASSING(leads(b));
+    EXPECT_GT(b->started_ms, until_ms);
     EXPECT_FALSE(leads(a));                                        /* by the clock alone */
-    pass_ms(2000);
-    WAIT(leads(b));
     EXPECT_GT(b->token, token);
     a->frozen = false;
     WAIT(a->stopped == 1);
 }
+
+#define HELD_BY_X(seconds) "\"holderIdentity\":\"node-x\",\"leaseDurationSeconds\":" #seconds ",\"renewTime\":\"2026-11-16T01:28:19.182794Z\"," \
+    "\"acquireTime\":\"2026-11-16T01:28:19.182794Z\",\"leaseTransitions\":0"
 
 UTEST_F(live, re_created_by_somebody_else_ends_the_term) {
     ABC;
@@ -606,20 +611,43 @@ UTEST_F(live, re_created_by_somebody_else_ends_the_term) {
     WAIT(leads(a));
     settle();
     ASSERT_TRUE(lease_delete(lease_name));
-    ASSERT_TRUE(lease_create(lease_name, "\"holderIdentity\":\"node-x\",\"leaseDurationSeconds\":15,\"renewTime\":\"2026-11-16T01:28:19.182794Z\",\"acquireTime\":\"2026-11-16T01:28:19.182794Z\",\"leaseTransitions\":0"));
+    ASSERT_TRUE(lease_create(lease_name, HELD_BY_X(5)));
     skip_ms(5100);
     WAIT(a->stopped == 1);
     EXPECT_EQ(LEADER_LOST, a->why);
     WAIT(saw(a, "node-x"));
     uint64_t token = a->token;
     settle();
-    skip_ms(15100);                                                /* x has let it run out; the first term's end is long past, but the store forgot it */
+    skip_ms(5100);                                                 /* x has let it run out, but a holder was forgotten a moment ago */
     WAIT(strcmp(stored(lease_name, "spec/holderIdentity"), "node-a") == 0);
     settle();
     EXPECT_FALSE(leads(a));
-    pass_ms(15500);
+    leader_stop(&a->me);                                           /* nor is it released now: others would lead at once */
+    WAIT(leader_is_stopped(&a->me));
+    STORED("spec/holderIdentity", "node-a");
+    candidate_close(a, true);
+    OPEN(b);
+    WAIT(saw(b, "node-a"));
+    settle();
+    skip_ms(15100);
+    WAIT(leads(b));
+    EXPECT_GT(b->token, token);
+}
+
+UTEST_F(live, a_doubt_lasts_one_lease_and_no_longer) {
+    ABC;
+    OPEN(a);
     WAIT(leads(a));
-    EXPECT_GT(a->token, token);
+    settle();
+    ASSERT_TRUE(lease_delete(lease_name));
+    ASSERT_TRUE(lease_create(lease_name, HELD_BY_X(600)));
+    skip_ms(5100);
+    WAIT(saw(a, "node-x"));
+    pass_ms(30000);
+    EXPECT_EQ(1, a->started);
+    ASSERT_TRUE(lease_patch(lease_name, "{\"spec\":{\"holderIdentity\":\"\",\"leaseDurationSeconds\":1}}"));
+    skip_ms(2100);
+    WAIT(leads(a));                                                /* an explicit release, long after: at once */
 }
 
 UTEST_F(live, a_blanked_lease_ends_the_term) {                     /* what client-go's release leaves, whoever wrote it */
@@ -648,11 +676,10 @@ UTEST_F(live, an_hour_of_clock_skew_changes_nothing) {
         OPEN(b);
         WAIT(saw(b, "skewed"));
         settle();
-        skip_ms(14000);
-        pump_ms(200);
-        EXPECT_FALSE(leads(b));
-        skip_ms(1500);
-        WAIT(leads(b));
+        int64_t seen_ms = b->store.seen_ms_;
+        WAIT_PASSING(leads(b));
+        EXPECT_GT(b->started_ms, seen_ms + 15000);
+        EXPECT_LT(b->started_ms, seen_ms + 20000);
         STORED("spec/leaseTransitions", "5");
         candidate_close(b, true);
         ASSERT_TRUE(lease_delete(lease_name));
@@ -668,11 +695,9 @@ UTEST_F(live, the_record_s_own_duration_counts) {
     WAIT(saw(b, "node-a"));
     candidate_close(a, true);
     settle();
-    skip_ms(38000);
-    pump_ms(200);
-    EXPECT_FALSE(leads(b));
-    skip_ms(3000);
-    WAIT(leads(b));
+    int64_t seen_ms = b->store.seen_ms_;
+    WAIT_PASSING(leads(b));
+    EXPECT_GT(b->started_ms, seen_ms + 40000);
     STORED("spec/leaseDurationSeconds", "15");
 }
 
@@ -696,13 +721,14 @@ UTEST_F(live, labels_that_change_all_the_time_do_not_keep_standbys_out) {
     WAIT(saw(b, "node-a"));
     candidate_close(a, true);
     settle();
+    int64_t seen_ms = b->store.seen_ms_;
     for (int i = 0; i < 40 && !leads(b); i++) {                    /* every 500 ms a new version of the object */
         ASSERT_TRUE(lease_patch(lease_name, "{\"metadata\":{\"labels\":{\"churn\":\"%d\"}}}", i));
         skip_ms(500);
         pump_ms(20);
-        if (i < 28) EXPECT_FALSE(leads(b));
     }
     WAIT(leads(b));
+    EXPECT_GT(b->started_ms, seen_ms + 15000);
     EXPECT_TRUE(stored(lease_name, "metadata/labels/churn")[0] != '(');
 }
 
@@ -1468,12 +1494,10 @@ UTEST_F(fault, a_restored_store_makes_no_second_leader_and_no_smaller_token) {
     skip_ms(6500);                                                 /* the watch says nothing: it is asked about */
     WAIT(saw(c, "node-a"));
     settle();
-    skip_ms(15100);
-    WAIT(strcmp(stored(lease_name, "spec/holderIdentity"), "node-c") == 0);
-    settle();
-    EXPECT_FALSE(leads(c));                                        /* it had seen a holder that the store forgot */
-    pass_ms(15500);
-    WAIT(leads(c));
+    int64_t until_ms = c->store.doubt_until_ms_;                   /* it had seen a holder that the store forgot */
+    EXPECT_GE(until_ms, c->store.seen_ms_ + 15000);
+    WAIT_PASSING(leads(c));
+    EXPECT_GT(c->started_ms, until_ms);
     EXPECT_GT(c->token, token);
 }
 
