@@ -124,6 +124,7 @@ static void *candidate(void *name) {
     memset(&cfg, 0, sizeof cfg);
     cfg.identity = (const char *)name;
     cfg.backend = row_backend(&shared_row);
+    cfg.lease_ms = 600000;                      /* no stall of the machine costs a term                           */
     cfg.retry_ms = 5;
     cfg.on_started_leading = enter;
     cfg.on_stopped_leading = leave;

@@ -152,6 +152,7 @@ static leader_config counted_config(void) {
     memset(&cfg, 0, sizeof cfg);
     cfg.identity = "a";
     cfg.backend = leader_single_backend();
+    cfg.lease_ms = 600000;                      /* no stall of the machine costs a term                           */
     cfg.retry_ms = 10;                          /* no standby asks more than nine times in this                   */
     cfg.on_started_leading = count_start;
     cfg.on_stopped_leading = count_stop;
@@ -316,6 +317,7 @@ static void *compete(void *name) {
     memset(&cfg, 0, sizeof cfg);
     cfg.identity = (const char *)name;
     cfg.backend = leader_file_backend(&file, lease_path);
+    cfg.lease_ms = 600000;
     cfg.retry_ms = 100;
     cfg.on_started_leading = enter;
     cfg.on_stopped_leading = leave;
