@@ -189,7 +189,7 @@ typedef struct leader_request {     /* valid during the call                    
 typedef struct leader_record {      /* zeroed before each call; say what the store said                           */
     char     holder[LEADER_IDENTITY_MAX + 1];                      /* "": nobody                                  */
     uint64_t token;
-    int64_t  expires_in_ms;         /* nobody else may take it before; -1: unknown                                */
+    int64_t  expires_in_ms;         /* nobody else may take it before; 0: it may be taken now; -1: unknown        */
     int64_t  hold_off_ms;           /* acquire OK, but the store had forgotten a holder: renew, lead only after this */
     int64_t  again_ms;              /* PENDING: call by then. Error: not before (Retry-After). 0: core decides    */
 } leader_record;
