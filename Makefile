@@ -120,7 +120,7 @@ $(OUT)/test_%-tsan: tests/test_%.c $(HEADERS) Makefile | $(OUT)
 
 # The simulator and the bench are for speed. The linker sends the simulator's system calls to its own file system.
 SIM_CALLS := chmod clock_gettime close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 link linkat lseek lstat \
-             mkdir open openat read renameat stat syscall unlink unlinkat write
+             mkdir open openat poll read renameat stat syscall unlink unlinkat write
 $(OUT)/sim: CFLAGS = -O2 -g
 $(OUT)/sim: tests/sim.c $(wildcard tests/sim/*) $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(addprefix -Wl$(comma)--wrap=,$(SIM_CALLS)) $(LIBS)

@@ -22,6 +22,7 @@ static uint64_t sim_random(void);
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -164,20 +164,39 @@ static void candidate_sleep(candidate *c, int wait_ms) {
     candidate_pause(c, sim.now_us + candidate_span_us(c, wait_ms) + late_us, !c->plan.plain_sleep);
 }
 
+/* One turn of the loop: most tick and sleep by themselves, some leave both to leader_wait. */
+static void candidate_turn(candidate *c) {
+    c->tick_ms = candidate_ms(c);
+    if (c->plan.waits && !leader_is_leader(&c->leader)) {
+        int64_t timeout_ms = rng_log(&c->rng, c->plan.lease_ms / 30, c->plan.lease_ms);
+        leader_result result = leader_wait(&c->leader, timeout_ms);
+        if (result == LEADER_E_TIMEOUT && candidate_ms(c) < c->tick_ms + timeout_ms)
+            violation(&run.others, "%d: leader_wait did not wait", c->number);
+        if (result != LEADER_OK && result != LEADER_E_TIMEOUT && result != LEADER_E_STATE)
+            violation(&run.others, "%d: leader_wait answered %s", c->number, leader_strerror(result));
+        if (result == LEADER_E_STATE) {                                         /* an observer, or on its way to the end */
+            int due_ms = leader_due_ms(&c->leader);
+            candidate_sleep(c, due_ms > 0 ? due_ms : 1);
+        }
+        return;
+    }
+    int wait_ms = leader_tick(&c->leader);
+    check_ticked(c, wait_ms);
+    candidate_sleep(c, wait_ms);
+}
+
 static void candidate_main(void) {
     candidate *c = sim.running;
     leader_config cfg = candidate_config(c);
     if (leader_init(&c->leader, &cfg) != LEADER_OK)
         violation(&run.others, "%d: leader_init: %s", c->number, leader_error(&c->leader));
     c->live = !sim.failed;
-    while (c->live && !leader_is_stopped(&c->leader)) {
-        c->tick_ms  = candidate_ms(c);
-        int wait_ms = leader_tick(&c->leader);
-        check_ticked(c, wait_ms);
-        candidate_sleep(c, wait_ms);
-    }
-    if (c->live && leader_close(&c->leader, 0) != LEADER_OK)
-        violation(&run.others, "%d: a stopped election did not close at once", c->number);
+    while (c->live && !leader_is_stopped(&c->leader) && c->close_ms < 0) candidate_turn(c);
+    bool stopped = leader_is_stopped(&c->leader);
+    check_statistics(c);
+    leader_result result = leader_close(&c->leader, stopped ? 0 : c->close_ms);
+    if (result != LEADER_OK && (stopped || result != LEADER_E_TIMEOUT))
+        violation(&run.others, "%d: leader_close answered %s", c->number, leader_strerror(result));
     note(c, "ends");
     candidate_die(c, false);
     coroutine_leave(&c->co);
@@ -190,6 +209,7 @@ static void candidate_start(candidate *c) {
     c->up = true;
     c->live = c->sleeping = c->ready = c->stalled = false;
     c->stall_in = c->crash_in = c->error_in = 0;
+    c->close_ms = -1;
     memset(&c->client, 0, sizeof c->client);
     memset(&c->leader, 0, sizeof c->leader);
     memset(&c->file, 0, sizeof c->file);

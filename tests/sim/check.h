@@ -20,6 +20,7 @@ static void check_forget(candidate *c) {                                        
     c->term_token = c->seen_token = c->request_seq = 0;
     c->valid_until_ms = c->hold_until_ms = INT64_MIN;
     c->start_count = c->renew_count = 0;
+    c->terms = 0;
 }
 
 /* At most one leader. A candidate turns leader only while it runs itself, so it is enough to ask about the one that has just
@@ -58,6 +59,7 @@ static void check_started(candidate *c, uint64_t token) {
     candidate *was = sim.running;
     sim.running = NULL;
     run.terms++;
+    c->terms++;
     if (c->in_term) violation(&run.unpaired, "%d starts leading twice", c->number);
     uint64_t floor = sim.tokens_reset ? c->seen_token : sim.top_token;
     /* Who stalled between the clock and the callback hears of a term that is over already: nobody can act on its token. */
@@ -154,4 +156,24 @@ static void check_ticked(candidate *c, int wait_ms) {
     if (leads && leader_get_state(&c->leader) != LEADER_STATE_LEADER)
         violation(&run.others, "%d leads in state %s", c->number, leader_state_name(leader_get_state(&c->leader)));
     sim.running = was;
+}
+
+static void check_statistics(candidate *c) {
+    candidate *was = sim.running;
+    sim.running = NULL;
+    leader_stats stats = leader_get_stats(&c->leader);
+    if (stats.terms != c->terms) violation(&run.others, "%d counts %llu terms, but had %llu", c->number,
+                                           (unsigned long long)stats.terms, (unsigned long long)c->terms);
+    sim.running = was;
+}
+
+/* Nothing has gone wrong for two leases: everybody knows who leads. */
+static void check_known(const candidate *leader) {
+    for (int i = 0; i < sim.count; i++) {
+        char name[LEADER_IDENTITY_MAX + 1];
+        if (!sim.all[i].live || (i != leader->number && sim.all[i].name == leader->name)) continue;       /* twins cannot tell */
+        leader_get_leader(&sim.all[i].leader, name, sizeof name);
+        if (strcmp(name, sim_name(leader->name)) != 0)
+            violation(&run.others, "%d believes that \"%s\" leads, but %d does", i, name, leader->number);
+    }
 }

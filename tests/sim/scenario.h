@@ -21,6 +21,7 @@ static void draw_plan(candidate *c, int64_t base_ms, bool mixed) {
     p->reclaim          = rng_percent(r, 20);
     p->plain_sleep      = rng_percent(r, 15);
     p->blocking         = rng_percent(r, 15);
+    p->waits            = rng_percent(r, 15);
     p->observer         = c->number > 0 && rng_percent(r, 8);
     p->host             = c->number;
 }
@@ -174,8 +175,9 @@ static bool fault_on_candidate(fault_kind kind) {
         candidate_wake(c);
         return true;
     case FAULT_STOP:
-        note(c, "is asked to stop");
-        leader_stop(&c->leader);
+        if (rng_percent(r, 30)) c->close_ms = rng_percent(r, 50) ? 0 : spell_us / 1000;
+        note(c, c->close_ms < 0 ? "is asked to stop" : "is asked to close");
+        if (c->close_ms < 0) leader_stop(&c->leader);
         candidate_wake(c);
         return true;
     case FAULT_UNHEALTHY:
@@ -196,6 +198,20 @@ static void restart_store(void) {
     sim.outage_us = sim.now_us + rng_log(&sim.rng, 1000, sim.lease_max_ms * 500);
 }
 
+/* The one machine loses its power: every process dies, what was not synced may be gone, and the boot clock starts again. */
+static bool power_fails(void) {
+    if (!vfs.local) return false;
+    for (int i = 0; i < sim.count; i++) if (sim.all[i].up) candidate_die(&sim.all[i], true);
+    vfs_lose_power();
+    for (int i = 0; i < sim.count; i++) {
+        vfs.boots[i] ^= 0x100u + (uint32_t)sim.now_us % 251u;
+        sim.clocks[i].offset_us = rng_log(&sim.rng, 1000, 100000000);
+        sim.clocks[i].from_us   = sim.now_us;
+    }
+    for (int i = 1; i < sim.count; i++) vfs.boots[i] = vfs.boots[0];
+    return true;
+}
+
 static bool fault_on_store(fault_kind kind) {
     int64_t spell_us = draw_spell_us();
     bool    ttl_store = sim.store == STORE_TTL;
@@ -212,6 +228,7 @@ static bool fault_on_store(fault_kind kind) {
         restart_store();
         if (ttl_store) ttl_forget(); else { cas_delete(); cas.versions = 0; sim.tokens_reset = true; }
         return true;
+    case FAULT_POWER:         return power_fails();
     case FAULT_EVICT_LEASE:   ttl.lease = false; return true;
     case FAULT_EVICT_WITNESS: ttl.witness = false; ttl.released = false; ttl.last_token = 0; ttl.until_ms = 0; return true;
     case FAULT_PERSIST:       if (ttl.lease) ttl.expires_ms = -1; return true;
@@ -357,7 +374,7 @@ static void phase_ends(uint32_t generation) {
                                                                                                        : "after the leader resigned");
         else enter(PHASE_STEADY, sim.lease_max_ms * 2000 + rng_range(&sim.rng, 0, sim.lease_max_ms * 1000));
         break;
-    case PHASE_STEADY: if (c) unseat(c); else violation(&run.others, "nobody leads although nothing went wrong"); break;
+    case PHASE_STEADY: if (c) { check_known(c); unseat(c); } else violation(&run.others, "nobody leads although nothing went wrong"); break;
     case PHASE_OVER: break;
     }
 }

@@ -3,10 +3,11 @@
  * calls. What is modelled: hard links, unlinked but open files, removed but open directories, locks that belong to an open
  * file description, inotify, and directories that are read in several portions while others change them. */
 
-enum { VFS_NODES = 512, VFS_ENTRIES = 512, VFS_FDS = 192, VFS_FD_BASE = 5000, VFS_TEXT_MAX = 2048, VFS_NOTICES = 32 };
+enum { VFS_NODES = 512, VFS_ENTRIES = 512, VFS_FDS = 192, VFS_FD_BASE = 5000, VFS_TEXT_MAX = 2048, VFS_NOTICES = 32, VFS_LOG = 64 };
 enum { VFS_FREE, VFS_FILE, VFS_DIR, VFS_NOTIFY, VFS_BOOT_ID };
 
-typedef struct vfs_node { int kind, links, opens; uint64_t inode; int lock_fd; size_t size; } vfs_node;      /* lock -1: free */
+typedef struct vfs_node { int kind, links, opens, logged; uint64_t inode; int lock_fd; size_t size, synced; } vfs_node;
+typedef struct vfs_change { int dir, node; bool added; uint64_t call; char name[64]; } vfs_change;
 typedef struct vfs_entry { bool used; int dir, node; uint64_t hash; char name[64]; } vfs_entry;
 typedef struct vfs_notice { uint32_t mask; char name[64]; } vfs_notice;
 
@@ -31,6 +32,10 @@ static struct {
     vfs_fd    fds[VFS_FDS];
     uint64_t  inodes;
     int       root;
+    vfs_change log[VFS_LOG];                                /* changes of directories since the last fsync              */
+    int       logged;
+    bool      undoing;
+    uint64_t  calls;
     bool      local;                                        /* one kernel: locks mean something                         */
     int       portion;                                      /* names per call when a directory is listed                */
     int64_t   skew_ms[SIM_CANDIDATES_MAX];                  /* wall clocks agree on nothing                             */
@@ -47,7 +52,7 @@ static uint64_t vfs_hash(const char *name) {
 static int vfs_new_node(int kind) {
     for (int i = 0; i < VFS_NODES; i++) {
         if (vfs.nodes[i].kind != VFS_FREE) continue;
-        vfs_node fresh = { kind, 0, 0, ++vfs.inodes, -1, 0 };
+        vfs_node fresh = { kind, 0, 0, 0, ++vfs.inodes, -1, 0, 0 };                                        /* lock -1: free */
         vfs.nodes[i] = fresh;
         return i;
     }
@@ -57,7 +62,29 @@ static int vfs_new_node(int kind) {
 
 static void vfs_put_node(int node) {                                                           /* gone when nobody needs it */
     vfs_node *n = &vfs.nodes[node];
-    if (n->links == 0 && n->opens == 0) n->kind = VFS_FREE;
+    if (n->links == 0 && n->opens == 0 && n->logged == 0) n->kind = VFS_FREE;
+}
+
+/* What the disk does not know yet. The journal keeps the order; when it is full, its oldest change has reached the disk. */
+static void vfs_unlog(int keep_from) {
+    for (int i = 0; i < keep_from; i++) {
+        vfs.nodes[vfs.log[i].node].logged--;
+        vfs_put_node(vfs.log[i].node);
+    }
+    memmove(vfs.log, vfs.log + keep_from, (size_t)(vfs.logged - keep_from) * sizeof vfs.log[0]);
+    vfs.logged -= keep_from;
+}
+
+static void vfs_log(int dir, int node, const char *name, bool added) {
+    if (vfs.undoing) return;
+    if (vfs.logged == VFS_LOG) vfs_unlog(1);
+    vfs_change *change = &vfs.log[vfs.logged++];
+    change->dir   = dir;
+    change->node  = node;
+    change->added = added;
+    change->call  = vfs.calls;
+    snprintf(change->name, sizeof change->name, "%s", name);
+    vfs.nodes[node].logged++;
 }
 
 static vfs_entry *vfs_find(int dir, const char *name) {
@@ -81,9 +108,11 @@ static void vfs_enter(int dir, const char *name, int node) {
     e->hash = vfs_hash(name);
     snprintf(e->name, sizeof e->name, "%s", name);
     vfs.nodes[node].links++;
+    vfs_log(dir, node, name, true);
 }
 
 static void vfs_leave(vfs_entry *e) {
+    vfs_log(e->dir, e->node, e->name, false);
     e->used = false;
     vfs.nodes[e->node].links--;
     vfs_put_node(e->node);
@@ -125,6 +154,7 @@ static void vfs_reset(void) {
     for (int i = 0; i < vfs.entry_end; i++) vfs.entries[i].used = false;
     for (int i = 0; i < VFS_FDS; i++) vfs.fds[i].kind = VFS_FREE;
     vfs.entry_end = 0;
+    vfs.logged = 0;
     vfs.inodes = 100;
     vfs.root = vfs_new_node(VFS_DIR);
     vfs.nodes[vfs.root].links = 1;
@@ -150,6 +180,33 @@ static void vfs_wipe(void) {
     if (copy && how > 1) vfs_leave(copy);
 }
 
+/* The last changes of directories may not have reached the disk, in whole calls and from the end; nor what was written into
+   files without a sync. */
+static void vfs_lose_power(void) {
+    int keep = (int)rng_range(&sim.rng, 0, vfs.logged);
+    while (keep > 0 && keep < vfs.logged && vfs.log[keep].call == vfs.log[keep - 1].call) keep--;
+    vfs.undoing = true;
+    for (int i = vfs.logged - 1; i >= keep; i--) {
+        const vfs_change *change = &vfs.log[i];
+        vfs_entry *e = NULL;
+        for (int k = 0; k < vfs.entry_end && !e; k++) {
+            vfs_entry *one = &vfs.entries[k];
+            if (one->used && one->dir == change->dir && one->node == change->node && strcmp(one->name, change->name) == 0) e = one;
+        }
+        if (change->added && e) vfs_leave(e);
+        if (!change->added)     vfs_enter(change->dir, change->name, change->node);
+    }
+    vfs.undoing = false;
+    note(NULL, "power fails: %d changes of directories are lost", vfs.logged - keep);
+    vfs_unlog(vfs.logged);
+    for (int i = 0; i < VFS_NODES; i++) {
+        vfs_node *n = &vfs.nodes[i];
+        if (n->kind != VFS_FILE || n->synced >= n->size || rng_percent(&sim.rng, 50)) continue;
+        n->size = n->synced + (size_t)rng_range(&sim.rng, 0, (int64_t)(n->size - n->synced));
+        if (rng_percent(&sim.rng, 70)) n->size = n->synced;
+    }
+}
+
 static leader_backend vfs_backend(candidate *c) { return leader_file_backend(&c->file, "/sim/job.lease"); }
 
 /* ---- system calls ----------------------------------------------------------------------------------------------------------- */
@@ -160,6 +217,7 @@ static bool vfs_fails(void) {
     static const int numbers[] = { EIO, ENOSPC, EACCES, EMFILE };
     candidate *c = sim.running;
     sim_point(c, POINT_SYSCALL);
+    vfs.calls++;
     if (c->error_in && --c->error_in == 0) {
         run.faults[FAULT_DISK]++;
         errno = numbers[c->error_number];
@@ -366,6 +424,8 @@ int     __wrap_fcntl(int fd, int command, ...);
 int     __wrap_inotify_init1(int flags);
 int     __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);
 int     __wrap_clock_gettime(clockid_t id, struct timespec *t);
+int     __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int     __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
 int __wrap_open(const char *path, int flags, ...) {
     return sim.running ? vfs_open(AT_FDCWD, path, flags) : __real_open(path, flags, 0600);
@@ -378,7 +438,7 @@ int __wrap_close(int fd) {
     if (!sim.running) return __real_close(fd);
     bool failed = vfs_fails();                                             /* an error from close, but closed all the same */
     vfs_fd *f = vfs_get(fd);
-    if (!f) { violation(&run.others, "%d closes a descriptor that is not its own", sim.running->number); return vfs_refuse(EBADF); }
+    if (!f) { violation(&run.others, "%d closes descriptor %d, which is not its own", sim.running->number, fd); return vfs_refuse(EBADF); }
     vfs_close(fd - VFS_FD_BASE);
     return failed ? -1 : 0;
 }
@@ -412,7 +472,14 @@ ssize_t __wrap_write(int fd, const void *buf, size_t len) {
     return (ssize_t)n;
 }
 
-int __wrap_fsync(int fd) { return vfs_fails() ? -1 : vfs_get(fd) ? 0 : vfs_refuse(EBADF); }
+int __wrap_fsync(int fd) {                                      /* a journal: what came before reaches the disk as well */
+    if (vfs_fails()) return -1;
+    vfs_fd *f = vfs_get(fd);
+    if (!f) return vfs_refuse(EBADF);
+    if (f->node >= 0) vfs.nodes[f->node].synced = vfs.nodes[f->node].size;
+    vfs_unlog(vfs.logged);
+    return 0;
+}
 
 off_t __wrap_lseek(int fd, off_t offset, int whence) {
     vfs_fd *f = vfs_get(fd);
@@ -510,5 +577,11 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *t) {
     int64_t ms = 1700000000000 + sim.now_us / 1000 + vfs.skew_ms[sim.running->plan.host];
     t->tv_sec  = (time_t)(ms / 1000);
     t->tv_nsec = (long)(ms % 1000 * 1000000);
+    return 0;
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms) {       /* leader_sleep, leader_wait and leader_close sleep here */
+    if (!sim.running) return __real_poll(fds, count, timeout_ms);
+    candidate_pause(sim.running, sim.now_us + candidate_span_us(sim.running, timeout_ms), true);
     return 0;
 }

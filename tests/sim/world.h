@@ -45,6 +45,7 @@ typedef struct sim_breaks {
     X(RECREATE,       "records re-created",         "c!")                                                               \
     X(LABEL,          "records labelled",           "c")                                                                \
     X(DISK,           "system call errors",         "f")                                                                \
+    X(POWER,          "power failures",             "f")                                                                \
     X(LOST_REQUEST,   "requests lost",              "")                                                                 \
     X(LOST_REPLY,     "replies lost",               "")                                                                 \
     X(DUP_REQUEST,    "requests duplicated",        "")                                                                 \
@@ -124,7 +125,7 @@ typedef struct candidate_plan {                                 /* drawn once; a
     int64_t drain_ms, drain_timeout_ms;
     int     late_ms;                                            /* how late its loop may tick                         */
     int     renew_retries;
-    bool    keep_lease, observer, cautious, reclaim, plain_sleep, blocking;
+    bool    keep_lease, observer, cautious, reclaim, plain_sleep, blocking, waits;
     int     host;                                               /* boot id; candidates of one host share a clock      */
 } candidate_plan;
 
@@ -147,10 +148,11 @@ typedef struct candidate {
     int64_t        stall_us;
     int            error_number;
     bool           unhealthy;
+    int64_t        close_ms;                                    /* asked to close within that time; -1: not asked     */
     int64_t        cut_requests_us, cut_replies_us;             /* partitioned until then                             */
     /* for the checker */
     bool           in_term, lapsed, drained, said_unhealthy;
-    uint64_t       term_token, seen_token;
+    uint64_t       term_token, seen_token, terms;
     bool           seen_holder;
     int64_t        term_ended_ms;
     int            callback_depth;
