@@ -106,7 +106,14 @@ typedef struct coroutine {
 static char    coroutine_stacks[SIM_CANDIDATES_MAX][SIM_STACK_BYTES] __attribute__((aligned(64)));
 static jmp_buf coroutine_home;
 
+#if defined(__SANITIZE_ADDRESS__)
+void __asan_unpoison_memory_region(void const volatile *at, size_t bytes);
+#endif
+
 static void coroutine_make(coroutine *co, int number, void (*entry)(void)) {
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(coroutine_stacks[number], SIM_STACK_BYTES);       /* what a dead process left marked there */
+#endif
     if (getcontext(&co->first) != 0) abort();
     co->first.uc_stack.ss_sp   = coroutine_stacks[number];
     co->first.uc_stack.ss_size = SIM_STACK_BYTES;
