@@ -260,6 +260,7 @@ static bool to_point(run *r) {
             }
             STORE(r->sh->go, 1);
         }
+        if (rival_leads(r)) close_rival(r);          /* a busy machine cost the victim its term: it gets it back  */
     } while (!is_mark(&info, MARK_BEGIN));
     for (r->calls = 0;; r->calls++) {
         if (!to_next_call(r, &info)) return false;
