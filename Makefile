@@ -41,11 +41,14 @@ CORE_SUITES += $(foreach t,$(CORE),$(call suite,$(t),600))
 CORE_SUITES += $(foreach t,$(THREADS),$(call suite,$(t)-tsan,600,$(UNRANDOMIZED)))
 CORE_SUITES += $(if $(wildcard tests/sim.c),$(call suite,sim,900))
 
+REDIS_SUITES := $(call suite,test_redis,900)
+REDIS_SUITES += 'redis_builds 300 tests/test_redis_builds.sh'
+
 K8S_SUITES  := $(call suite,test_k8s,600)
 K8S_SUITES  += $(foreach t,$(wildcard tests/test_k8s_*.py),'$(basename $(notdir $(t))) 300 python3 $(t)')
 K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s "--filter=live.*"'
 
-ALL_SUITES  := $(CORE_SUITES) $(K8S_SUITES)
+ALL_SUITES  := $(CORE_SUITES) $(REDIS_SUITES) $(K8S_SUITES)
 ALL_SUITES  += 'examples 600 $(MAKE) -s examples && tests/test_examples'
 ALL_SUITES  += 'readme 300 tests/readme_snippets'
 ALL_SUITES  += 'matrix 900 tests/matrix --all'
@@ -56,6 +59,7 @@ help:
 	@echo "make run         three candidates, one leader: a demonstration (needs a C compiler, nothing else)"
 	@echo "make test        everything, after installing what is missing with apt-get"
 	@echo "make test-core   the core only; UTEST=dir/utest.h uses another utest.h"
+	@echo "make test-redis  the Redis backend only"
 	@echo "make test-k8s    the Kubernetes backend only; with KUBE_URL=https://... KUBE_TOKEN=... KUBE_CA=file KUBE_NAMESPACE=... on that API server"
 	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
 	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
@@ -74,6 +78,10 @@ test:
 test-core:
 	-@$(MAKE) -s -k -j2 programs >/dev/null 2>&1
 	@tests/run $(CORE_SUITES)
+
+test-redis:
+	-@tests/deps redis
+	@tests/run $(REDIS_SUITES)
 
 test-k8s:
 	-@tests/deps k8s
@@ -103,7 +111,7 @@ examples:
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core test-k8s programs sim bench figures matrix examples clean
+.PHONY: help run test test-core test-redis test-k8s programs sim bench figures matrix examples clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------
 
@@ -113,7 +121,8 @@ $(OUT)/test_%: tests/test_%.c $(HEADERS) Makefile | $(OUT)
 # The address sanitizer brings a malloc of its own, which a test of a failing malloc has to replace.
 $(OUT)/test_malloc: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
 
-$(OUT)/test_k8s: LIBS += -lcurl
+$(OUT)/test_redis $(OUT)/bench_redis: LIBS += -lhiredis
+$(OUT)/test_k8s $(OUT)/bench_k8s: LIBS += -lcurl
 
 $(OUT)/test_%-tsan: tests/test_%.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) -fsanitize=thread $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
@@ -126,6 +135,7 @@ $(OUT)/sim: tests/sim.c $(wildcard tests/sim/*) $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(addprefix -Wl$(comma)--wrap=,$(SIM_CALLS)) $(LIBS)
 
 $(addprefix $(OUT)/,$(BENCHES)): CFLAGS = -O2 -g
+$(addprefix $(OUT)/,$(BENCHES)): LIBS += -lm
 $(addprefix $(OUT)/,$(BENCHES)): $(OUT)/%: bench/%.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
