@@ -87,7 +87,7 @@ test-k8s:
 	-@tests/deps k8s
 	@tests/run $(if $(KUBE_URL),$(K8S_LIVE),$(K8S_SUITES))
 
-programs: $(addprefix $(OUT)/,$(CORE) test_k8s $(addsuffix -tsan,$(THREADS)) $(if $(wildcard tests/sim.c),sim))
+programs: $(addprefix $(OUT)/,$(CORE) test_redis test_k8s $(addsuffix -tsan,$(THREADS)) $(if $(wildcard tests/sim.c),sim))
 
 sim: $(OUT)/sim
 	@$(OUT)/sim $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
