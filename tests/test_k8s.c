@@ -722,12 +722,13 @@ UTEST_F(live, labels_that_change_all_the_time_do_not_keep_standbys_out) {
     candidate_close(a, true);
     settle();
     int64_t seen_ms = b->store.seen_ms_;
-    for (int i = 0; i < 40 && !leads(b); i++) {                    /* every 500 ms a new version of the object */
+    for (int i = 0; i < 60 && !leads(b); i++) {                    /* every 500 ms a new version of the object */
         ASSERT_TRUE(lease_patch(lease_name, "{\"metadata\":{\"labels\":{\"churn\":\"%d\"}}}", i));
         skip_ms(500);
         pump_ms(20);
+        settle();
     }
-    WAIT(leads(b));
+    ASSERT_TRUE(leads(b));
     EXPECT_GT(b->started_ms, seen_ms + 15000);
     EXPECT_TRUE(stored(lease_name, "metadata/labels/churn")[0] != '(');
 }
@@ -1625,6 +1626,25 @@ UTEST_F(fault, a_deletion_seen_by_the_watch_is_looked_into) {
     ASSERT_TRUE(lease_delete(lease_name));
     WAIT(strcmp(stored(lease_name, "spec/holderIdentity"), "node-b") == 0);    /* no time skipped */
     EXPECT_FALSE(leads(b));
+}
+
+UTEST_F(fault, what_was_taken_in_doubt_is_not_released) {             /* the core never heard of it: the write's answer was lost */
+    ABC;
+    b->where.no_watch = true;
+    OPEN(a);
+    WAIT(leads(a));
+    OPEN(b);
+    WAIT(saw(b, "node-a"));
+    settle();
+    a->frozen = true;
+    ASSERT_TRUE(FAULT("{\"do\":\"withhold\",\"match\":{\"verb\":\"update\"},\"times\":1}"));
+    ASSERT_TRUE(lease_delete(lease_name));
+    skip_ms(2100);
+    WAIT(strcmp(stored(lease_name, "metadata/annotations/leader-h|token"), "(none)") != 0);
+    leader_stop(&b->me);
+    WAIT(leader_is_stopped(&b->me));
+    ASSERT_TRUE(leads(a));
+    STORED("spec/holderIdentity", "node-b");                       /* a newcomer would lead beside node-a at once */
 }
 
 UTEST_F(fault, connections_of_a_dead_network_are_not_used_again) {
