@@ -28,6 +28,11 @@ lacks     = $(shell echo '\#include <$(1)>' | $(CC) -E -x c - >/dev/null 2>&1 ||
 LACKING   = $(call lacks,uv.h,libuv) $(call lacks,ev.h,libev) $(call lacks,sys/epoll.h,epoll)
 EXAMPLES  = $(filter-out $(LACKING),$(patsubst examples/%.c,%,$(wildcard examples/*.c))) $(patsubst examples/%.cpp,%,$(wildcard examples/*.cpp))
 
+# healthz and leader-run have every store whose library is installed. Looked at only where it matters: it runs the preprocessor.
+has_store   = $(and $(wildcard backends/leader_$(1).h),$(shell echo '\#include <$(2)>' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes))
+STORE_FLAGS = $(if $(call has_store,redis,hiredis/hiredis.h),-DLEADER_WITH_REDIS) $(if $(call has_store,k8s,curl/curl.h),-DLEADER_WITH_K8S)
+STORE_LIBS  = $(if $(call has_store,redis,hiredis/hiredis.h),-lhiredis) $(if $(call has_store,k8s,curl/curl.h),-lcurl)
+
 # The thread sanitizer does not start where addresses are randomised more widely than it was built for.
 UNRANDOMIZED := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
@@ -150,6 +155,13 @@ $(OUT)/examples/%: examples/%.cpp $(HEADERS) Makefile | $(OUT)/examples
 
 $(OUT)/examples/libuv: LIBS += -luv
 $(OUT)/examples/libev: LIBS += -lev
+
+$(OUT)/examples/healthz: CPPFLAGS += $(STORE_FLAGS)
+$(OUT)/examples/healthz: LIBS += $(STORE_LIBS)
+
+$(OUT)/leader-run: CFLAGS = -O2 -g
+$(OUT)/leader-run: examples/leader-run/leader-run.c examples/leader-run/guard.h $(HEADERS) Makefile | $(OUT)
+	$(CC) $(C_FLAGS) $(STORE_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS) $(STORE_LIBS)
 
 $(OUT) $(OUT)/examples:
 	@mkdir -p $@

@@ -73,7 +73,7 @@ static inline void http_print_quoted(http_body *b, const char *text) {
 
 /* ---- the server -------------------------------------------------------------------------------------------------------------- */
 
-/* Listens on "127.0.0.1:8080", "[::1]:8080" or ":8080" (everywhere). NULL, or what is wrong. */
+/* Listens on "127.0.0.1:8080", "[::1]:8080" or ":8080" (everywhere). NULL, or what is wrong; errno EINVAL: with the text. */
 static inline const char *http_open(http_server *s, const char *address, http_answer *answer, void *user) {
     char host[80] = "";
     const char *colon = strrchr(address, ':');
@@ -86,12 +86,14 @@ static inline const char *http_open(http_server *s, const char *address, http_an
     for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) s->connections[i].fd = -1;
     size_t n = colon ? (size_t)(colon - address) : 0;
     bool brackets = n >= 2 && address[0] == '[' && address[n - 1] == ']';
-    if (!colon || n >= sizeof host) return "the address is ADDRESS:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080";
-    memcpy(host, address + brackets, n - 2 * brackets);
+    if (colon && n < sizeof host) memcpy(host, address + brackets, n - 2 * brackets);
     memset(&hints, 0, sizeof hints);
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
     hints.ai_socktype = SOCK_STREAM;
-    if (getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found) != 0) return "the address is ADDRESS:PORT in numbers, such as 127.0.0.1:8080, [::1]:8080 or :8080";
+    if (!colon || n >= sizeof host || getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found) != 0) {
+        errno = EINVAL;
+        return "the address is ADDRESS:PORT in numbers, such as 127.0.0.1:8080, [::1]:8080 or :8080";
+    }
     const char *wrong = NULL;
     s->listener = socket(found->ai_family, SOCK_STREAM, 0);
     if (s->listener >= 0) setsockopt(s->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
