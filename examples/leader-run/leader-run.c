@@ -122,8 +122,8 @@ static int set_up(run *r) {
     cfg.on_log = on_log;
     cfg.user = r;
     if (r->deadline_ms >= r->lease_ms) return complain(EXIT_USAGE, "--deadline", "must be less than --lease: others may lead when that is over");
-    if (r->grace_ms >= r->deadline_ms - cfg.renew_ms) return complain(EXIT_USAGE, "--grace", "leaves no time for a renewal before --deadline");
     if (leader_init(&r->me, &cfg) != LEADER_OK) return complain(EXIT_USAGE, "", leader_error(&r->me));
+    if (r->grace_ms >= r->deadline_ms - cfg.renew_ms) return complain(EXIT_USAGE, "--grace", "leaves no time for a renewal before --deadline");
     if (!r->address) return 0;
     http_election served = {&r->me, store_election(&r->where), r->identity, (r->deadline_ms - cfg.renew_ms) / 2};
     r->served = served;

@@ -1,0 +1,633 @@
+#!/usr/bin/env python3
+"""Runs leader-run as its users do, kills and stops every one of its processes, and looks for a moment with two commands at work.
+
+    tests/test_leader_run.py [PROGRAM] [--only TEXT]         the last line is "N passed, N failed"
+
+The command in most tests is this file itself ("worker"): it writes its token and the time into a journal, again and again, as do the daemons that
+it leaves behind if told to. Two terms whose lines overlap are what must not be. Times are generous: nothing here depends on speed.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT = 60                                      # seconds for any condition
+
+
+# ---- the worker ------------------------------------------------------------------------------------------------------------------------
+
+def worker(journal, *how):
+    """Acts until it is ended: a line every few milliseconds. how: stubborn (ignores SIGTERM), daemon (leaves a stubborn one behind)"""
+    if "stubborn" in how:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if "daemon" in how and os.fork() == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if os.fork():
+            os._exit(0)
+    log = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    while True:
+        os.write(log, b"%s %d %d\n" % (os.environ["LEADER_TOKEN"].encode(), time.clock_gettime_ns(time.CLOCK_BOOTTIME), os.getpid()))
+        time.sleep(0.003)
+
+
+# ---- what tests need -------------------------------------------------------------------------------------------------------------------
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, what):
+    if not condition:
+        raise Failed(what)
+
+
+def wait_for(condition, what, limit=LIMIT):
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise Failed(f"not within {limit} s: {what}")
+
+
+class Place:
+    """A directory of its own for one test, and every process that it started."""
+
+    def __init__(self, program):
+        self.program = program
+        self.dir = tempfile.mkdtemp(prefix="leader-run-")
+        self.journal = os.path.join(self.dir, "journal")
+        self.processes = []
+        self.store = ["--file", os.path.join(self.dir, "job.lease")]
+        self.ends = []
+
+    def run(self, *args, store=None, limit=LIMIT, **more):
+        command = [self.program, *(self.store if store is None else store), *args]
+        return subprocess.run(command, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit, **more)
+
+    def start(self, *args, store=None, **more):
+        more.setdefault("stdin", subprocess.DEVNULL)
+        errors = open(os.path.join(self.dir, f"stderr-{len(self.processes)}"), "w+")
+        process = subprocess.Popen([self.program, *(self.store if store is None else store), *args], cwd=self.dir, stdout=subprocess.PIPE, stderr=errors, text=True, **more)
+        process.errors = errors
+        self.processes.append(process)
+        return process
+
+    def work(self, name, *how, options=("--lease", "3s"), **more):
+        return self.start("--id", name, *options, "--", sys.executable, os.path.abspath(__file__), "worker", self.journal, *how, **more)
+
+    def terms(self):
+        """token -> (first, last, how many, processes), in the order of the journal"""
+        found = {}
+        try:
+            lines = open(self.journal).read().split("\n")[:-1]
+        except FileNotFoundError:
+            return found
+        for line in lines:
+            token, at, pid = map(int, line.split())
+            first, last, count, pids = found.get(token, (at, at, 0, set()))
+            found[token] = (min(first, at), max(last, at), count + 1, pids | {pid})
+        return found
+
+    def at_work(self, number, processes=1):
+        """Waits until the term of that number (1, 2, ...) has written a while with so many processes."""
+        def now():
+            terms = list(self.terms().values())
+            return len(terms) >= number and terms[number - 1][2] >= 20 and len(terms[number - 1][3]) >= processes
+        wait_for(now, f"term {number} at work with {processes} processes; journal: {self.terms()}; {self.said()}")
+
+    def never_two(self):
+        """Every term ends before the next one begins, and tokens rise."""
+        terms = list(self.terms().items())
+        for (a, (_, a_last, _, _)), (b, (b_first, _, _, _)) in zip(terms, terms[1:]):
+            check(a < b, f"token {b} came after {a}")
+            check(a_last < b_first, f"two at work: token {a} for {(a_last - b_first) / 1e6:.1f} ms after token {b} began")
+
+    def said(self):
+        texts = []
+        for process in self.processes:
+            process.errors.seek(0)
+            texts.append(process.errors.read().strip())
+        return " | ".join(t for t in texts if t)
+
+    def close(self):
+        for process in self.processes:
+            below = [process.pid, *descendants(process.pid)] if process.poll() is None else []
+            for pid in below:
+                for number in (signal.SIGKILL, signal.SIGCONT):
+                    try:
+                        os.kill(pid, number)
+                    except ProcessLookupError:
+                        pass
+            process.wait()
+            process.stdout.close()
+            process.errors.close()
+        for pid in {p for term in self.terms().values() for p in term[3]}:      # a worker that outlived everything would be a bug; do not leave it
+            if is_worker(pid, self.journal):
+                os.kill(pid, signal.SIGKILL)
+        for end in self.ends:
+            end()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def stat_of(pid):
+    try:
+        text = open(f"/proc/{pid}/stat").read()
+        return text[text.rindex(")") + 2:].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def children(pid):
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            stat = stat_of(name)
+            if stat and int(stat[1]) == pid:
+                found.append(int(name))
+    return found
+
+
+def descendants(pid):
+    found = []
+    for child in children(pid):
+        found += [child, *descendants(child)]
+    return found
+
+
+def is_worker(pid, journal):
+    try:
+        return journal.encode() in open(f"/proc/{pid}/cmdline", "rb").read() and stat_of(pid)[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError, TypeError):
+        return False
+
+
+def guard_of(process):
+    return wait_for(lambda: children(process.pid), "a guard")[0]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def get(url):
+    try:
+        with urllib.request.urlopen(url, timeout=LIMIT) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+    except OSError:
+        return None, ""
+
+
+# ---- use -------------------------------------------------------------------------------------------------------------------------------
+
+def test_usage_mistakes(p):
+    file = ["--file", "x.lease"]
+    for args, says in [
+        ([], "which store?"),
+        (["--bogus"], "--bogus: no such option"),
+        (["--file"], "--file: a value is missing"),
+        ([*file], "what to run?"),
+        ([*file, "--k8s", "b", "true"], "exclude each other"),
+        (["--redis", "redis://127.0.0.1", "true"], "--redis needs --name"),
+        ([*file, "--name", "n", "true"], "--name goes with --redis"),
+        ([*file, "--lease", "15", "true"], "--lease: not a duration"),
+        ([*file, "--lease", "-3s", "true"], "--lease: not a duration"),
+        ([*file, "--lease=0s", "true"], "--lease=0s: not a duration"),
+        ([*file, "--lease", "9999999999s", "true"], "--lease: not a duration"),
+        ([*file, "--deadline", "15s", "true"], "--deadline: must be less than --lease"),
+        ([*file, "--grace", "10s", "true"], "--grace: leaves no time"),
+        ([*file, "--lease", "1ms", "true"], "lease_ms (1) is too short"),
+        ([*file, "--id", "", "true"], "identity is missing"),
+        ([*file, "--id", "a" * 256, "true"], "identity is longer than 255 bytes"),
+        (["--file", "", "true"], "path is missing"),
+        (["--file", "some/", "true"], "names a directory"),
+        ([*file, "--json", "true"], "--json: goes with --status"),
+        ([*file, "--status", "true"], "--status runs no command"),
+        ([*file, "--http", "8080", "true"], "8080: the address is ADDRESS:PORT"),
+        ([*file, "--http", "nowhere.example:80", "true"], "the address is ADDRESS:PORT"),
+    ]:
+        done = p.run(*args, store=[])
+        check(done.returncode == 2, f"{args}: status {done.returncode}, {done.stderr}")
+        check(done.stderr.startswith("leader-run: ") and done.stderr.count("\n") == 1, f"{args}: not one line: {done.stderr!r}")
+        check(says in done.stderr, f"{args}: {done.stderr!r} does not say {says!r}")
+        check(done.stdout == "", f"{args}: wrote to standard output")
+    check(not [n for n in os.listdir(p.dir) if n.startswith("x.lease")], "a usage mistake left files behind")
+
+
+def test_help_and_version(p):
+    done = p.run("--help", store=[])
+    check(done.returncode == 0 and done.stderr == "" and done.stdout.startswith("usage: leader-run"), "--help")
+    page = open(os.path.join(HERE, "..", "examples", "leader-run", "leader-run.1")).read()
+    for option in sorted(set(re.findall(r"--[a-z0-9]+", done.stdout))):
+        check(option.replace("-", "\\-") in page, f"the man page does not mention {option}")
+    header = open(os.path.join(HERE, "..", "leader.h")).read()
+    version = re.search(r'LEADER_VERSION +"(.*)"', header)[1]
+    check(p.run("--version", store=[]).stdout == f"leader-run {version}\n", "--version")
+    check(f"leader-run {version}" in page, "the man page names another version")
+
+
+def test_exit_status_is_passed_on(p):
+    for command, status in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -TERM $$", 143), ("kill -SEGV $$", 139)]:
+        done = p.run("sh", "-c", command)
+        check(done.returncode == status, f"{command}: {done.returncode}, {done.stderr}")
+    done = p.run("--", "/nonexistent/command")
+    check(done.returncode == 127 and "cannot run /nonexistent/command: No such file" in done.stderr, f"not found: {done.returncode} {done.stderr}")
+    done = p.run("--", "/")
+    check(done.returncode == 126 and "cannot run /: Permission denied" in done.stderr, f"not to be run: {done.returncode} {done.stderr}")
+    done = p.run("--http", "192.0.2.1:1", "true")
+    check(done.returncode == 125, f"an address that is not ours: {done.returncode}")
+
+
+def test_environment(p):
+    done = [p.run("--id", "node a", "sh", "-c", 'echo "$LEADER_TOKEN|$LEADER_IDENTITY|$LEADER_NAME|$OTHER"', env={**os.environ, "OTHER": "kept", "LEADER_TOKEN": "stale"}) for _ in range(2)]
+    tokens = []
+    for d in done:
+        token, identity, name, other = d.stdout.strip().split("|")
+        check((identity, name, other) == ("node a", p.store[1], "kept"), d.stdout)
+        tokens.append(int(token))
+    check(0 < tokens[0] < tokens[1], f"tokens do not rise: {tokens}")
+
+
+def test_input_output_and_descriptors(p):
+    read, write = os.pipe()
+    process = p.start("bash", "-c", f"cat; echo given >&{write}; trap", stdin=subprocess.PIPE, pass_fds=[write])
+    process.stdin.write("through\n")
+    process.stdin.close()
+    check(process.stdout.read() == "through\n", "standard input and output, and no ignored signal, reach the command")
+    check(process.wait(LIMIT) == 0, "status")
+    os.close(write)
+    check(os.read(read, 100) == b"given\n", "a descriptor given from outside reaches the command")
+    os.close(read)
+    done = p.run("sh", "-c", "ls -l /proc/$$/fd", close_fds=True)
+    strange = [line for line in done.stdout.splitlines() if re.search(r"\b([3-9]|\d\d+) ->", line) and "lock." not in line]
+    check(not strange, f"descriptors of leader-run's in the command: {strange}")
+
+
+def test_one_at_a_time(p):
+    a = p.start("--id", "a", "--", "sh", "-c", "echo begin; read x; echo end", stdin=subprocess.PIPE)
+    check(a.stdout.readline() == "begin\n", "the first one runs")
+    done = p.run("--id", "b", "--wait", "1s", "echo", "no")
+    check(done.returncode == 75 and done.stdout == "" and "not leader within --wait" in done.stderr, f"a second one must not run: {done}")
+    b = p.start("--id", "b", "--", "echo", "mine")
+    a.stdin.close()
+    check(a.wait(LIMIT) == 0 and b.wait(LIMIT) == 0 and b.stdout.read() == "mine\n", "the second one runs when the first has ended")
+
+
+def test_status(p):
+    done = p.run("--status")
+    check((done.returncode, done.stdout) == (1, f"nobody leads {p.store[1]}\n"), f"nobody: {done}")
+    check(os.listdir(p.dir) == [], "asking for the status made files")
+    a = p.start("--id", 'say "a"', "--", "sh", "-c", "echo $LEADER_TOKEN; read x", stdin=subprocess.PIPE)
+    token = a.stdout.readline().strip()
+    since = json.load(open(p.store[1]))["acquireTime"]
+    done = p.run("--status")
+    check((done.returncode, done.stdout) == (0, f'leader  say "a"\ntoken   {token}\nsince   {since}\n'), f"text: {done}")
+    done = p.run("--status", "--json")
+    check(done.returncode == 0 and json.loads(done.stdout) == {"election": p.store[1], "leader": 'say "a"', "token": int(token), "since": since}, f"JSON: {done}")
+    a.stdin.close()
+    a.wait(LIMIT)
+    done = p.run("--status", "--json")
+    check(done.returncode == 1 and json.loads(done.stdout)["leader"] is None, f"nobody any more: {done}")
+    open(os.path.join(p.dir, "bad.lease.d"), "w").close()
+    done = p.run("--status", store=["--file", "bad.lease"])
+    check(done.returncode == 125 and "is in the way" in done.stderr, f"a store that cannot be asked: {done}")
+
+
+def test_http(p):
+    port = free_port()
+    a = p.start("--id", "a", "--http", f"127.0.0.1:{port}", "--", "sh", "-c", "read x", stdin=subprocess.PIPE)
+    wait_for(lambda: '"role":"leader"' in get(f"http://127.0.0.1:{port}/readyz")[1], "leads")
+    check(get(f"http://127.0.0.1:{port}/healthz") == (200, "ok\n"), "/healthz")
+    check("leader_is_leader 1\n" in get(f"http://127.0.0.1:{port}/metrics")[1], "/metrics")
+    check(p.run("--http", f"127.0.0.1:{port}", "true").returncode == 125, "a port that is taken")
+    guard = guard_of(a)
+    a.send_signal(signal.SIGKILL)
+    a.wait()
+    b = p.start("--id", "b", "--http", f"127.0.0.1:{port}", "--", "sh", "-c", "read x", stdin=subprocess.PIPE)
+    wait_for(lambda: get(f"http://127.0.0.1:{port}/readyz")[0] == 200, "the port can be used again, whatever the guard still has to do")
+    b.send_signal(signal.SIGTERM)
+    check(b.wait(LIMIT) == 143, "SIGTERM")
+    wait_for(lambda: stat_of(guard) is None or stat_of(guard)[0] == "Z", "the guard ends as well")
+
+
+# ---- signals ---------------------------------------------------------------------------------------------------------------------------
+
+def test_signals_are_forwarded(p):
+    script = 'for s in HUP USR1 USR2 WINCH INT TERM; do trap "echo $s" $s; done; echo ready; while :; do sleep 0.05; done'
+    a = p.start("--", "bash", "-c", script)
+    check(a.stdout.readline() == "ready\n", "ready")
+    for name in ["HUP", "USR1", "USR2", "WINCH", "INT", "TERM"]:
+        a.send_signal(getattr(signal, "SIG" + name))
+        check(a.stdout.readline() == name + "\n", f"SIG{name} did not arrive")
+    check(a.poll() is None, "it ended although the command goes on")
+
+
+def test_end_on_request(p):
+    a = p.start("--id", "a", "--", "bash", "-c", f'trap "sleep 1; date +%s.%N >>{p.dir}/ended; exit 5" TERM; echo ready; while :; do sleep 0.05; done')
+    check(a.stdout.readline() == "ready\n", "ready")
+    b = p.start("--id", "b", "--", "sh", "-c", f"cp {p.dir}/ended {p.dir}/found")
+    a.send_signal(signal.SIGTERM)
+    check(a.wait(LIMIT) == 5, "the status of a command that was told to end")
+    check(b.wait(LIMIT) == 0, "the next one starts only when the first command has cleaned up")
+
+
+def test_signal_while_standing_by(p):
+    a = p.start("--id", "a", "--", "sh", "-c", "echo ready; read x", stdin=subprocess.PIPE)
+    check(a.stdout.readline() == "ready\n", "ready")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        b = p.start("--id", "b", "--http", f"127.0.0.1:{(port := free_port())}", "--", "echo", "no")
+        wait_for(lambda: get(f"http://127.0.0.1:{port}/readyz")[0] == 200, "stands by")
+        b.send_signal(signal.SIGUSR1)           # nobody to forward it to: no reason to end
+        b.send_signal(number)
+        check(b.wait(LIMIT) == 128 + number and b.stdout.read() == "", f"{number}: {b.returncode}")
+    check(a.poll() is None, "the leader is not touched")
+
+
+def test_stubborn_command_keeps_the_lease(p):
+    a = p.work("a", "stubborn")
+    p.at_work(1)
+    b = p.work("b")
+    a.send_signal(signal.SIGTERM)
+    lines = p.terms().popitem()[1][2]
+    wait_for(lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) - list(p.terms().values())[0][0] > 5e9, "more than a lease")
+    check(len(p.terms()) == 1 and p.terms().popitem()[1][2] > lines and a.poll() is None, "the command goes on, and so does its lease")
+    os.kill(p.terms().popitem()[1][3].pop(), signal.SIGKILL)
+    check(a.wait(LIMIT) == 137, "its status in the end")
+    p.at_work(2)
+    p.never_two()
+    check(b.poll() is None, "the next one is at work")
+
+
+# ---- death and loss --------------------------------------------------------------------------------------------------------------------
+
+def test_leader_run_is_killed(p):
+    a = p.work("a", "stubborn", "daemon", options=("--lease", "30s", "--grace", "500ms"))
+    p.at_work(1, 2)
+    p.work("b", options=("--lease", "30s"))
+    began = time.monotonic()
+    a.send_signal(signal.SIGKILL)
+    p.at_work(2)
+    took = time.monotonic() - began
+    p.never_two()
+    check(took < 15, f"take-over after {took:.1f} s: the lock should be free when the last process is gone, not at the end of the lease")
+
+
+def test_leader_run_and_its_guard_are_killed(p):
+    a = p.work("a", "stubborn", options=("--lease", "30s"))
+    p.at_work(1)
+    p.work("b", options=("--lease", "30s"))
+    guard = guard_of(a)
+    os.kill(guard, signal.SIGSTOP)              # so that neither sees the other's end
+    a.send_signal(signal.SIGKILL)
+    os.kill(guard, signal.SIGKILL)
+    p.at_work(2)
+    p.never_two()
+
+
+def test_both_are_killed_and_a_daemon_is_left(p):
+    a = p.work("a", "stubborn", "daemon", options=("--lease", "30s"))
+    p.at_work(1, 2)
+    p.work("b", options=("--lease", "30s"))
+    guard = guard_of(a)
+    left = [pid for pid in descendants(guard) if stat_of(pid)[0] != "Z" and stat_of(pid)[3] != stat_of(guard)[3]]
+    check(len(left) == 1, f"one daemon in a session of its own, not {left}")
+    os.kill(guard, signal.SIGSTOP)
+    a.send_signal(signal.SIGKILL)
+    os.kill(guard, signal.SIGKILL)
+    lines = p.terms().popitem()[1][2]
+    wait_for(lambda: p.terms().popitem()[1][2] > lines + 200, "the daemon goes on")
+    check(len(p.terms()) == 1, "nobody leads beside a daemon that still has the lock")
+    os.kill(left[0], signal.SIGKILL)
+    p.at_work(2)
+    p.never_two()
+
+
+def test_leader_run_is_stopped(p):
+    a = p.work("a", "stubborn", "daemon")
+    p.at_work(1, 2)
+    b = p.work("b")
+    a.send_signal(signal.SIGSTOP)
+    p.at_work(2)
+    p.never_two()
+    a.send_signal(signal.SIGCONT)
+    b.send_signal(signal.SIGTERM)
+    b.wait(LIMIT)
+    p.at_work(3, 2)
+    p.never_two()
+    check(a.poll() is None and "competing again" in p.said(), "it competes again")
+
+
+def test_leader_run_is_stopped_once(p):
+    a = p.work("a", "stubborn", options=("--lease", "3s", "--once"))
+    p.at_work(1)
+    p.work("b")
+    a.send_signal(signal.SIGSTOP)
+    p.at_work(2)
+    a.send_signal(signal.SIGCONT)
+    check(a.wait(LIMIT) == 75, f"--once: {a.returncode}")
+    p.never_two()
+
+
+def test_polite_command_hears_sigterm_first(p):
+    """leader-run is stopped for less than a lease: the guard sends SIGTERM ahead of the deadline, all by itself."""
+    script = f'trap "echo TERM >{p.dir}/heard; exit 0" TERM; echo ready; while :; do sleep 0.02; done'
+    a = p.start("--lease", "6s", "--grace", "1500ms", "--once", "--", "bash", "-c", script)
+    check(a.stdout.readline() == "ready\n", "ready")
+    a.send_signal(signal.SIGSTOP)
+    wait_for(lambda: os.path.exists(f"{p.dir}/heard"), "SIGTERM")
+    a.send_signal(signal.SIGCONT)
+    check(a.wait(LIMIT) == 75, f"{a.returncode}")
+
+
+def test_guard_is_killed(p):
+    a = p.work("a", "stubborn", "daemon")
+    p.at_work(1, 2)
+    p.work("b")
+    os.kill(guard_of(a), signal.SIGKILL)
+    check(a.wait(LIMIT) == 137, f"status {a.returncode}")
+    p.at_work(2)
+    p.never_two()
+
+
+def test_guard_is_stopped_and_leadership_lost(p):
+    a = p.work("a", "stubborn", "daemon")
+    p.at_work(1, 2)
+    guard = guard_of(a)
+    os.kill(guard, signal.SIGSTOP)
+    shutil.rmtree(p.store[1] + ".d")            # the store says: not yours
+    wait_for(lambda: stat_of(guard) is None, "the guard is not waited for")
+    wait_for(lambda: not [pid for pid in p.terms().popitem()[1][3] if is_worker(pid, p.journal)], "nothing is left")
+    check(a.poll() is None, "it competes again")
+    p.at_work(2)
+    p.never_two()
+
+
+def test_lost_to_somebody_else(p):
+    a = p.work("a", "stubborn", "daemon")
+    p.at_work(1, 2)
+    first = p.terms()
+    shutil.rmtree(p.store[1] + ".d")
+    wait_for(lambda: "competing again" in p.said(), "leadership lost")
+    pids = p.terms()[list(first)[0]][3]
+    check(not [pid for pid in pids if is_worker(pid, p.journal)], "all are dead when it says so")
+    p.at_work(2)
+    p.never_two()
+
+
+def test_stopped_command_is_killed_as_well(p):
+    a = p.work("a", "daemon")
+    p.at_work(1, 2)
+    for pid in p.terms().popitem()[1][3]:
+        os.kill(pid, signal.SIGSTOP)
+    p.work("b")
+    a.send_signal(signal.SIGKILL)
+    p.at_work(2)
+    p.never_two()
+    check(not [pid for pid in list(p.terms().values())[0][3] if is_worker(pid, p.journal)], "stopped processes are left")
+
+
+def test_daemons_left_behind(p):
+    """The command ends by itself and leaves a daemon: that is gone before the status is passed on."""
+    script = f'setsid {sys.executable} {os.path.abspath(__file__)} worker {p.journal} stubborn & until [ -s {p.journal} ]; do sleep 0.02; done; exit 9'
+    a = p.start("--id", "a", "--grace", "300ms", "--", "bash", "-c", script)
+    check(a.wait(LIMIT) == 9, f"status {a.returncode}")
+    check(not [pid for pid in p.terms().popitem()[1][3] if is_worker(pid, p.journal)], "a daemon is left")
+    p.work("b")
+    p.at_work(2)
+    p.never_two()
+
+
+def test_its_whole_group_is_killed(p):
+    a = p.work("a", "stubborn", "daemon", start_new_session=True)
+    p.at_work(1, 2)
+    p.work("b")
+    os.killpg(a.pid, signal.SIGKILL)
+    p.at_work(2)
+    p.never_two()
+
+
+def test_many_candidates_killed_in_turn(p):
+    everyone = [p.work(f"n{i}", "stubborn", "daemon", options=("--lease", "3s", "--grace", "100ms")) for i in range(4)]
+    for term in range(1, 4):
+        p.at_work(term, 2)
+        leader = json.loads(p.run("--status", "--json").stdout)["leader"]
+        everyone[int(leader[1:])].send_signal(signal.SIGKILL)
+    p.at_work(4)
+    p.never_two()
+
+
+# ---- other stores ----------------------------------------------------------------------------------------------------------------------
+
+def with_redis(p):
+    port = free_port()
+    server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", p.dir], stdout=subprocess.DEVNULL)
+    def end():
+        server.send_signal(signal.SIGCONT)
+        server.kill()
+        server.wait()
+    p.ends.append(end)
+    wait_for(lambda: not socket.socket().connect_ex(("127.0.0.1", port)), "redis-server")
+    p.store = ["--redis", f"redis://127.0.0.1:{port}", "--name", "job"]
+    return server
+
+
+def redis_status_and_environment(p):
+    with_redis(p)
+    done = p.run("--status")
+    check((done.returncode, done.stdout) == (1, "nobody leads job\n"), f"nobody: {done}")
+    a = p.start("--id", "a", "--", "sh", "-c", "echo $LEADER_TOKEN $LEADER_NAME; read x", stdin=subprocess.PIPE)
+    token, name = a.stdout.readline().split()
+    done = p.run("--status", "--json")
+    found = json.loads(done.stdout)
+    check(done.returncode == 0 and (found["leader"], found["token"], found["election"], name) == ("a", int(token), "job", "job"), f"{done}")
+    a.stdin.close()
+    check(a.wait(LIMIT) == 0, "status")
+    done = p.run("--status", store=["--redis", "env", "--name", "job"], env={**os.environ, "REDIS_URL": p.store[1]})
+    check(done.returncode == 1, f"the URL from the environment: {done}")
+
+
+def redis_stops_answering(p):
+    server = with_redis(p)
+    a = p.work("a", "stubborn", "daemon")
+    p.at_work(1, 2)
+    p.work("b")
+    server.send_signal(signal.SIGSTOP)
+    wait_for(lambda: not [pid for pid in list(p.terms().values())[0][3] if is_worker(pid, p.journal)], "the command is dead")
+    last = list(p.terms().values())[0][1]
+    ended = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    server.send_signal(signal.SIGCONT)
+    p.at_work(2)
+    p.never_two()
+    check(last < ended, "clock")
+
+
+def redis_leader_run_is_killed_or_stopped(p):
+    with_redis(p)
+    a = p.work("a", "stubborn", "daemon")
+    p.at_work(1, 2)
+    b = p.work("b", "stubborn", "daemon")
+    a.send_signal(signal.SIGKILL)
+    p.at_work(2, 2)
+    p.never_two()
+    p.work("c")
+    b.send_signal(signal.SIGSTOP)
+    p.at_work(3)
+    p.never_two()
+
+
+def redis_is_not_there(p):
+    done = p.run("--status", store=["--redis", f"redis://127.0.0.1:{free_port()}", "--name", "job"])
+    check(done.returncode == 125 and done.stderr.startswith("leader-run: job: "), f"{done}")
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------------------------
+
+def has_store(program, *choice):
+    return "built without" not in subprocess.run([program, *choice, "true"], stderr=subprocess.PIPE, text=True, timeout=LIMIT).stderr
+
+
+def main():
+    args = [a for a in sys.argv[1:] if a != "--only"]
+    only = args.pop() if "--only" in sys.argv else ""
+    program = os.path.abspath(args[0] if args else os.path.join(HERE, "..", "build", "leader-run"))
+    chosen = [(name, f) for name, f in globals().items() if name.startswith("test_")]
+    if has_store(program, "--redis", "x", "--name", "n"):
+        chosen += [(name, f) for name, f in globals().items() if name.startswith("redis_")]
+    passed = failed = 0
+    for name, test in chosen:
+        if only not in name:
+            continue
+        p, began = Place(program), time.monotonic()
+        try:
+            test(p)
+            passed += 1
+            print(f"ok    {name} ({time.monotonic() - began:.1f} s)", flush=True)
+        except Exception as e:                   # whatever it is, the other tests go on
+            failed += 1
+            print(f"FAIL  {name}: {type(e).__name__}: {e}\n      {p.said()}", flush=True)
+        finally:
+            p.close()
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        worker(*sys.argv[2:])
+    sys.exit(main())
