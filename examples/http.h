@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -90,7 +91,8 @@ static inline const char *http_open(http_server *s, const char *address, http_an
     memset(&hints, 0, sizeof hints);
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
     hints.ai_socktype = SOCK_STREAM;
-    if (!colon || n >= sizeof host || getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found) != 0) {
+    bool port = colon && strspn(colon + 1, "0123456789") == strlen(colon + 1) && strlen(colon + 1) <= 5 && atoi(colon + 1) <= 65535;
+    if (!port || n >= sizeof host || getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found) != 0) {
         errno = EINVAL;
         return "the address is ADDRESS:PORT in numbers, such as 127.0.0.1:8080, [::1]:8080 or :8080";
     }

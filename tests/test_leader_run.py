@@ -11,16 +11,11 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
-import urllib.error
-import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-LIMIT = 60                                      # seconds for any condition
+from processes import HERE, LIMIT, Place, check, children, descendants, free_port, get, has_store, run_tests, stat_of, wait_for, with_redis
 
 
 # ---- the worker ------------------------------------------------------------------------------------------------------------------------
@@ -41,49 +36,12 @@ def worker(journal, *how):
         time.sleep(0.003)
 
 
-# ---- what tests need -------------------------------------------------------------------------------------------------------------------
+# ---- where it works --------------------------------------------------------------------------------------------------------------------
 
-class Failed(Exception):
-    pass
-
-
-def check(condition, what):
-    if not condition:
-        raise Failed(what)
-
-
-def wait_for(condition, what, limit=LIMIT):
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise Failed(f"not within {limit} s: {what}")
-
-
-class Place:
-    """A directory of its own for one test, and every process that it started."""
-
+class Workplace(Place):
     def __init__(self, program):
-        self.program = program
-        self.dir = tempfile.mkdtemp(prefix="leader-run-")
+        super().__init__(program)
         self.journal = os.path.join(self.dir, "journal")
-        self.processes = []
-        self.store = ["--file", os.path.join(self.dir, "job.lease")]
-        self.ends = []
-
-    def run(self, *args, store=None, limit=LIMIT, **more):
-        command = [self.program, *(self.store if store is None else store), *args]
-        return subprocess.run(command, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit, **more)
-
-    def start(self, *args, store=None, **more):
-        more.setdefault("stdin", subprocess.DEVNULL)
-        errors = open(os.path.join(self.dir, f"stderr-{len(self.processes)}"), "w+")
-        process = subprocess.Popen([self.program, *(self.store if store is None else store), *args], cwd=self.dir, stdout=subprocess.PIPE, stderr=errors, text=True, **more)
-        process.errors = errors
-        self.processes.append(process)
-        return process
 
     def work(self, name, *how, options=("--lease", "3s"), **more):
         return self.start("--id", name, *options, "--", sys.executable, os.path.abspath(__file__), "worker", self.journal, *how, **more)
@@ -115,56 +73,12 @@ class Place:
             check(a < b, f"token {b} came after {a}")
             check(a_last < b_first, f"two at work: token {a} for {(a_last - b_first) / 1e6:.1f} ms after token {b} began")
 
-    def said(self):
-        texts = []
-        for process in self.processes:
-            process.errors.seek(0)
-            texts.append(process.errors.read().strip())
-        return " | ".join(t for t in texts if t)
-
     def close(self):
-        for process in self.processes:
-            below = [process.pid, *descendants(process.pid)] if process.poll() is None else []
-            for pid in below:
-                for number in (signal.SIGKILL, signal.SIGCONT):
-                    try:
-                        os.kill(pid, number)
-                    except ProcessLookupError:
-                        pass
-            process.wait()
-            process.stdout.close()
-            process.errors.close()
-        for pid in {p for term in self.terms().values() for p in term[3]}:      # a worker that outlived everything would be a bug; do not leave it
+        workers = {pid for term in self.terms().values() for pid in term[3]}
+        for pid in workers:                     # one that outlived everything is a failed test, but is not left behind
             if is_worker(pid, self.journal):
                 os.kill(pid, signal.SIGKILL)
-        for end in self.ends:
-            end()
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-
-def stat_of(pid):
-    try:
-        text = open(f"/proc/{pid}/stat").read()
-        return text[text.rindex(")") + 2:].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-
-
-def children(pid):
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            stat = stat_of(name)
-            if stat and int(stat[1]) == pid:
-                found.append(int(name))
-    return found
-
-
-def descendants(pid):
-    found = []
-    for child in children(pid):
-        found += [child, *descendants(child)]
-    return found
+        super().close()
 
 
 def is_worker(pid, journal):
@@ -176,22 +90,6 @@ def is_worker(pid, journal):
 
 def guard_of(process):
     return wait_for(lambda: children(process.pid), "a guard")[0]
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def get(url):
-    try:
-        with urllib.request.urlopen(url, timeout=LIMIT) as reply:
-            return reply.status, reply.read().decode()
-    except urllib.error.HTTPError as e:
-        return e.code, e.read().decode()
-    except OSError:
-        return None, ""
 
 
 # ---- use -------------------------------------------------------------------------------------------------------------------------------
@@ -534,24 +432,11 @@ def test_many_candidates_killed_in_turn(p):
 
 # ---- other stores ----------------------------------------------------------------------------------------------------------------------
 
-def with_redis(p):
-    port = free_port()
-    server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", p.dir], stdout=subprocess.DEVNULL)
-    def end():
-        server.send_signal(signal.SIGCONT)
-        server.kill()
-        server.wait()
-    p.ends.append(end)
-    wait_for(lambda: not socket.socket().connect_ex(("127.0.0.1", port)), "redis-server")
-    p.store = ["--redis", f"redis://127.0.0.1:{port}", "--name", "job"]
-    return server
-
-
 def redis_status_and_environment(p):
     with_redis(p)
     done = p.run("--status")
     check((done.returncode, done.stdout) == (1, "nobody leads job\n"), f"nobody: {done}")
-    a = p.start("--id", "a", "--", "sh", "-c", "echo $LEADER_TOKEN $LEADER_NAME; read x", stdin=subprocess.PIPE)
+    a = p.start("--id", "a", "--", "sh", "-c", "echo $LEADER_TOKEN $LEADER_NAME; cat", stdin=subprocess.PIPE)
     token, name = a.stdout.readline().split()
     done = p.run("--status", "--json")
     found = json.loads(done.stdout)
@@ -598,33 +483,12 @@ def redis_is_not_there(p):
 
 # ---- all of them -----------------------------------------------------------------------------------------------------------------------
 
-def has_store(program, *choice):
-    return "built without" not in subprocess.run([program, *choice, "true"], stderr=subprocess.PIPE, text=True, timeout=LIMIT).stderr
-
-
 def main():
     args = [a for a in sys.argv[1:] if a != "--only"]
     only = args.pop() if "--only" in sys.argv else ""
     program = os.path.abspath(args[0] if args else os.path.join(HERE, "..", "build", "leader-run"))
-    chosen = [(name, f) for name, f in globals().items() if name.startswith("test_")]
-    if has_store(program, "--redis", "x", "--name", "n"):
-        chosen += [(name, f) for name, f in globals().items() if name.startswith("redis_")]
-    passed = failed = 0
-    for name, test in chosen:
-        if only not in name:
-            continue
-        p, began = Place(program), time.monotonic()
-        try:
-            test(p)
-            passed += 1
-            print(f"ok    {name} ({time.monotonic() - began:.1f} s)", flush=True)
-        except Exception as e:                   # whatever it is, the other tests go on
-            failed += 1
-            print(f"FAIL  {name}: {type(e).__name__}: {e}\n      {p.said()}", flush=True)
-        finally:
-            p.close()
-    print(f"{passed} passed, {failed} failed")
-    return failed != 0
+    kinds = ("test_", "redis_") if has_store(program, "--redis", "x", "--name", "n") else ("test_",)
+    return run_tests([f for name, f in globals().items() if name.startswith(kinds)], program, Workplace, only)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ static int set_up(run *r) {
     cfg.retry_ms = r->retry_ms;
     cfg.observe_only = r->status;
     cfg.is_drained = is_drained;
-    cfg.on_log = on_log;
+    cfg.on_log = r->status ? NULL : on_log;     /* there the one answer says it all                                       */
     cfg.user = r;
     if (r->deadline_ms >= r->lease_ms) return complain(EXIT_USAGE, "--deadline", "must be less than --lease: others may lead when that is over");
     if (leader_init(&r->me, &cfg) != LEADER_OK) return complain(EXIT_USAGE, "", leader_error(&r->me));
