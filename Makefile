@@ -56,6 +56,10 @@ K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s 
 ALL_SUITES  := $(CORE_SUITES) $(REDIS_SUITES) $(K8S_SUITES)
 ALL_SUITES  += 'examples 600 $(MAKE) -s examples && tests/test_examples'
 ALL_SUITES  += 'readme 300 tests/readme_snippets'
+ALL_SUITES  += 'healthz 300 $(MAKE) -s $(OUT)/examples/healthz && tests/test_healthz.py'
+ALL_SUITES  += 'cache 300 $(MAKE) -s $(OUT)/examples/cache && tests/test_cache.py'
+ALL_SUITES  += 'leader_run 600 $(MAKE) -s $(OUT)/leader-run && tests/test_leader_run.py'
+ALL_SUITES  += 'install 300 tests/test_install.sh'
 ALL_SUITES  += 'matrix 900 tests/matrix --all'
 
 # ---- targets -------------------------------------------------------------------------------------------------------------------------
@@ -70,6 +74,7 @@ help:
 	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
 	@echo "make matrix      every compiler and language standard, as a table"
 	@echo "make examples    the programs in examples/"
+	@echo "make install     leader.h, leader-run and its man page, pkg-config and CMake files; PREFIX=/usr/local DESTDIR= (make uninstall)"
 	@echo "make clean       removes build/"
 
 run: $(OUT)/demo
@@ -113,10 +118,34 @@ matrix:
 examples:
 	@$(MAKE) $(addprefix $(OUT)/examples/,$(EXAMPLES))
 
+# What is installed, as mode:file:place under PREFIX.
+PREFIX   ?= /usr/local
+VERSION  := $(shell sed -n 's/^\#define LEADER_VERSION  *"\(.*\)".*/\1/p' leader.h)
+PKGCONFIG := leader.pc leader-redis.pc leader-k8s.pc
+CMAKE    := leader-config.cmake leader-config-version.cmake
+INSTALLED = 644:leader.h:include/leader/leader.h $(foreach b,$(wildcard backends/*.h),644:$(b):include/leader/$(b)) \
+            755:$(OUT)/leader-run:bin/leader-run 644:examples/leader-run/leader-run.1:share/man/man1/leader-run.1 \
+            $(foreach f,$(PKGCONFIG),644:$(OUT)/$(f):share/pkgconfig/$(f)) $(foreach f,$(CMAKE),644:$(OUT)/$(f):share/cmake/leader/$(f))
+
+install: $(OUT)/leader-run $(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE))
+	@for entry in $(INSTALLED); do \
+	    IFS=:; set -- $$entry; unset IFS; \
+	    install -D -m "$$1" "$$2" "$(DESTDIR)$(PREFIX)/$$3" && echo "$(DESTDIR)$(PREFIX)/$$3" || exit 1; \
+	done
+
+uninstall:
+	@for entry in $(INSTALLED); do rm -f "$(DESTDIR)$(PREFIX)/$${entry##*:}"; done
+	@for dir in include/leader/backends include/leader share/cmake/leader; do \
+	    if [ -d "$(DESTDIR)$(PREFIX)/$$dir" ]; then rmdir "$(DESTDIR)$(PREFIX)/$$dir"; fi; \
+	done
+
+$(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE)): $(OUT)/%: packaging/% leader.h | $(OUT)
+	sed 's/@VERSION@/$(VERSION)/' $< >$@
+
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core test-redis test-k8s programs sim bench figures matrix examples clean
+.PHONY: help run test test-core test-redis test-k8s programs sim bench figures matrix examples install uninstall clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------
 

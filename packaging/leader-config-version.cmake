@@ -1,0 +1,10 @@
+# The same major version, and at least the one that is asked for.
+set(PACKAGE_VERSION "@VERSION@")
+string(REGEX REPLACE "[.].*" "" _leader_major "${PACKAGE_VERSION}")
+if(PACKAGE_FIND_VERSION_MAJOR STREQUAL _leader_major AND NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()
+unset(_leader_major)

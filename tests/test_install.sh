@@ -1,0 +1,104 @@
+#!/bin/sh
+# make install into a directory of its own, programs that find it with pkg-config and with CMake, and make uninstall.
+#
+#   tests/test_install.sh                        the last line is "N passed, N failed"
+
+top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM HUP
+passed=0 failed=0
+root="$dir/a root"                              # DESTDIR may hold a space; PREFIX is what programs are told
+prefix="$root/opt/leader"
+
+check() {               # check WHAT COMMAND...
+    what=$1
+    shift
+    if "$@" >"$dir/out" 2>&1; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "FAILED: $what: $*"
+        sed 's/^/    /' "$dir/out"
+    fi
+}
+
+in_top() { make -s -C "$top" "$@" DESTDIR="$root" PREFIX=/opt/leader; }
+version=$(sed -n 's/^#define LEADER_VERSION  *"\(.*\)".*/\1/p' "$top/leader.h")
+
+check 'make install' in_top install
+for file in include/leader/leader.h bin/leader-run share/man/man1/leader-run.1 share/pkgconfig/leader.pc share/cmake/leader/leader-config.cmake; do
+    check "installed: $file" test -s "$prefix/$file"
+done
+for file in "$top"/backends/*.h; do
+    [ -e "$file" ] && check "installed: ${file##*/}" cmp "$file" "$prefix/include/leader/backends/${file##*/}"
+done
+check 'leader-run can be run' [ "$("$prefix/bin/leader-run" --version)" = "leader-run $version" ]
+check 'nothing of it names the directory it was made in' sh -c "! grep -rlF '$top' '$prefix/share' '$prefix/include'"
+check 'no @ is left to fill in' sh -c "! grep -rn '@VERSION@' '$prefix'"
+check 'the man page is clean' sh -c "[ -z \"\$(LC_ALL=C.UTF-8 MANROFFSEQ= man --warnings -E UTF-8 -l -Tutf8 -Z '$prefix/share/man/man1/leader-run.1' 2>&1 >/dev/null)\" ]"
+check 'the man page says what it is' sh -c "LC_ALL=C.UTF-8 MANPAGER=cat man -l '$prefix/share/man/man1/leader-run.1' | grep -q 'run a command while this process is leader'"
+
+# ---- programs ---------------------------------------------------------------------------------------------------------------------------
+cd "$dir" || exit 1
+cat >election.c <<'END'
+#define LEADER_IMPLEMENTATION
+#include "leader.h"
+END
+cat >app.c <<'END'
+#include "leader.h"
+#include <stdio.h>
+int main(void) {
+    leader_file file;
+    leader_config cfg = {0};
+    leader_t me;
+    cfg.identity = "app";
+    cfg.backend = leader_file_backend(&file, "app.lease");
+    if (leader_init(&me, &cfg) != LEADER_OK) return puts(leader_error(&me)), 1;
+    leader_wait(&me, 60000);
+    puts(leader_is_leader(&me) ? "leader " LEADER_VERSION : "not leader");
+#if defined(LEADER_WITH_REDIS)
+    puts("with Redis");
+#endif
+#if defined(LEADER_WITH_K8S)
+    puts("with Kubernetes");
+#endif
+    return leader_close(&me, 1000) != LEADER_OK;
+}
+END
+export PKG_CONFIG_PATH="$prefix/share/pkgconfig"
+check 'pkg-config: version' [ "$(pkg-config --modversion leader)" = "$version" ]
+
+ways=leader:leader
+[ -e "$top/backends/leader_redis.h" ] && ways="$ways leader-redis:redis"
+[ -e "$top/backends/leader_k8s.h" ] && ways="$ways leader-k8s:k8s"
+for way in $ways; do
+    module=${way%:*} target=${way#*:}
+    case $target in redis) says='with Redis' ;; k8s) says='with Kubernetes' ;; *) says="leader $version" ;; esac
+    check "pkg-config: $module builds" sh -c "eval \"\${CC:-cc} election.c app.c -o app-$target \$(pkg-config --cflags --libs $module)\""
+    check "pkg-config: $module runs" sh -c "./app-$target | grep -qx '$says'"
+    mkdir "cmake-$target"
+    cat >"cmake-$target/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.10)
+project(app C)
+find_package(leader ${version%.*} REQUIRED $([ "$target" = leader ] || echo "COMPONENTS $target"))
+add_executable(app ../election.c ../app.c)
+target_link_libraries(app leader::$target)
+END
+    check "CMake: leader::$target configures" cmake -S "cmake-$target" -B "cmake-$target/build" -DCMAKE_PREFIX_PATH="$prefix"
+    check "CMake: leader::$target builds" cmake --build "cmake-$target/build"
+    check "CMake: leader::$target runs" sh -c "'cmake-$target/build/app' | grep -qx '$says'"
+done
+
+mkdir other
+cat >other/CMakeLists.txt <<END
+cmake_minimum_required(VERSION 3.10)
+project(app C)
+find_package(leader 99 REQUIRED)
+END
+check 'CMake: another major version is refused' sh -c "! cmake -S other -B other/build -DCMAKE_PREFIX_PATH='$prefix'"
+
+check 'make uninstall' in_top uninstall
+check 'nothing is left' sh -c "[ -z \"\$(find '$root' -type f)\" ] && [ ! -e '$prefix/include/leader' ] && [ ! -e '$prefix/share/cmake/leader' ]"
+check 'make uninstall, once more' in_top uninstall
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
