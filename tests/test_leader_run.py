@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 
+from k8s_client import Server
 from processes import HERE, LIMIT, Place, check, children, descendants, free_port, get, has_store, run_tests, stat_of, wait_for, with_redis
 
 
@@ -481,13 +482,57 @@ def redis_is_not_there(p):
     check(done.returncode == 125 and done.stderr.startswith("leader-run: job: "), f"{done}")
 
 
+def with_k8s(p):
+    """The test API server as the place's store, and what a pod finds around it: its account's files, and the server's address."""
+    server = Server().__enter__()
+    p.ends.append(server.stop)
+    shutil.copytree(server.ready["service_account"], os.path.join(p.dir, "pod"))
+    p.program += "-pod"                         # built to look for the files there
+    p.env = {**os.environ, "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port), "POD_NAMESPACE": "default", "POD_NAME": "pod-a"}
+    p.store = ["--k8s", "job"]
+    return server
+
+
+def k8s_status_and_environment(p):
+    server = with_k8s(p)
+    done = p.run("--status", env=p.env)
+    check((done.returncode, done.stdout) == (1, "nobody leads job\n"), f"nobody: {done}")
+    a = p.start("--", "sh", "-c", "echo $LEADER_TOKEN $LEADER_NAME $LEADER_IDENTITY; cat", stdin=subprocess.PIPE, env=p.env)
+    token, name, identity = a.stdout.readline().split()
+    check((name, identity) == ("job", "pod-a"), f"{name} {identity}")
+    lease = server.control("GET", "/leases/default/job")
+    done = p.run("--status", "--json", env=p.env, store=["--k8s", "default/job"])
+    check(json.loads(done.stdout) == {"election": "default/job", "leader": "pod-a", "token": int(token), "since": lease["spec"]["acquireTime"]}, f"{done} {lease}")
+    a.stdin.close()
+    check(a.wait(LIMIT) == 0, "status")
+    check(p.run("--status", env=p.env).returncode == 1, "released")
+    done = p.run("--status", env=p.env, store=["--k8s", "kube-system/job"])
+    check(done.returncode == 125 and done.stderr.count("\n") == 1, f"another namespace, without rights: {done}")
+
+
+def k8s_leader_run_is_killed_and_the_server_stops_answering(p):
+    server = with_k8s(p)
+    options = ("--lease", "5s", "--deadline", "3s")
+    a = p.work("a", "stubborn", "daemon", options=options, env=p.env)
+    p.at_work(1, 2)
+    p.work("b", "stubborn", "daemon", options=options, env=p.env)
+    a.send_signal(signal.SIGKILL)
+    p.at_work(2, 2)
+    p.never_two()
+    server.control("POST", "/listen", {"mode": "blackhole", "drop": True})
+    wait_for(lambda: not [pid for pid in list(p.terms().values())[1][3] if is_worker(pid, p.journal)], "the command is dead")
+    server.control("POST", "/listen", {"mode": "open"})
+    p.at_work(3)
+    p.never_two()
+
+
 # ---- all of them -----------------------------------------------------------------------------------------------------------------------
 
 def main():
     args = [a for a in sys.argv[1:] if a != "--only"]
     only = args.pop() if "--only" in sys.argv else ""
     program = os.path.abspath(args[0] if args else os.path.join(HERE, "..", "build", "leader-run"))
-    kinds = ("test_", "redis_") if has_store(program, "--redis", "x", "--name", "n") else ("test_",)
+    kinds = ("test_", *(["redis_"] if has_store(program, "--redis", "x", "--name", "n") else []), *(["k8s_"] if has_store(program, "--k8s", "x") else []))
     return run_tests([f for name, f in globals().items() if name.startswith(kinds)], program, Workplace, only)
 
 

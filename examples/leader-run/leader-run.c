@@ -110,7 +110,8 @@ static int set_up(run *r) {
     if (!r->lease_ms) r->lease_ms = 15000;
     if (!r->deadline_ms) r->deadline_ms = r->lease_ms * 2 / 3;
     if (!r->grace_ms) r->grace_ms = r->deadline_ms / 8;
-    if (!r->identity) r->identity = store_identity(&r->where, r->name);
+    if (r->status) r->identity = leader_make_identity(r->name, sizeof r->name, "status");    /* not the leader's, though in its pod      */
+    else if (!r->identity) r->identity = store_identity(&r->where, r->name);
     cfg.identity = r->identity;
     cfg.backend = store_backend(&r->where);
     cfg.lease_ms = r->lease_ms;
