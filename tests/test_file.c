@@ -14,12 +14,12 @@ extern int linkat(int from_dir, const char *from, int to_dir, const char *to, in
 #include "utest.h"
 #include "file_store.h"
 
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 enum { L = 3000, D = 2000, NODES = 6 };              /* lease and renew deadline of most tests                    */
@@ -607,6 +607,15 @@ UTEST_F(file, an_observer_reports_a_corrupt_record_and_goes_on) {
     EXPECT_EQ((ssize_t)1, file_get(number_name(&W->s, 7), text, sizeof text));
 }
 
+/* Kills node i as far as others can see: its descriptors go without a word. */
+static void die(struct file *w, int i) {
+    w->nodes[i].l.life = 0;
+    w->nodes[i].open = false;
+    close(w->nodes[i].f.lock_fd);
+    close(w->nodes[i].f.notify_fd);
+    close(w->nodes[i].f.base_fd);
+}
+
 /* ---- a store that forgot ------------------------------------------------------------------------------------------ */
 
 /* Node 1 has seen node 0 lead; then `forget` happens. Node 0 does not tick for a while, so it believes in its term until the
@@ -705,10 +714,7 @@ UTEST_F(file, one_that_holds_off_is_inherited_with_its_hold_off) {
     run_ms(W, 1100);                                 /* b has taken the record and holds off                      */
     EXPECT_EQ(1, store_names(&W->s).numbers);
     EXPECT_FALSE(leads(W, 1));
-    W->nodes[1].l.life = 0;                          /* it dies: its lock goes, without a close                   */
-    W->nodes[1].open = false;
-    close(W->nodes[1].f.lock_fd);
-    close(W->nodes[1].f.notify_fd);
+    die(W, 1);
     join(utest_result, W, 2, "c");
     while (!leads(W, 2) && clock_ms < forgot + 4 * L) run_ms(W, 1);
     EXPECT_TRUE(leads(W, 2));
@@ -1413,6 +1419,51 @@ static void no_links(int *utest_result, struct file *w) {
     EXPECT_EQ(0, n.numbers + n.drafts);
 }
 UTEST_F(file, a_file_system_without_hard_links_is_said_at_the_first_attempt) { in_child(utest_result, W, no_links); }
+
+UTEST_F(file, a_holder_whose_lock_turned_free_is_dead_and_succeeded_at_once) {
+    join(utest_result, W, 0, "a");
+    join(utest_result, W, 1, "b");
+    run_ms(W, 1100);
+    die(W, 0);
+    EXPECT_LE(until_leads(W, 1, 2 * L), 10);
+}
+static void without_proc(int *utest_result, struct file *w) {
+    if (!private_mounts() || mount("none", "/proc", "tmpfs", 0, NULL) != 0) UTEST_SKIP("no mounts");
+    join(utest_result, w, 0, "a");
+    join(utest_result, w, 1, "b");
+    run_ms(w, 2 * L);
+    EXPECT_TRUE(leads(w, 0));
+    die(w, 0);
+    int64_t died = clock_ms;
+    EXPECT_GE(until_leads(w, 1, 2 * L), 0);
+    EXPECT_GT(clock_ms, died + L - 1000);            /* no boot id: no death can be told, the lease is observed   */
+    EXPECT_EQ(0, w->overlaps + unordered_tokens);
+}
+UTEST_F(file, where_no_boot_id_can_be_had_every_lease_is_observed) { in_child(utest_result, W, without_proc); }
+
+static void without_descriptors(int *utest_result, struct file *w) {
+    struct rlimit limit = {40, 40};
+    int fds[40], count = 0;
+    ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+    join(utest_result, w, 0, "a");
+    join(utest_result, w, 1, "b");
+    run_ms(w, 100);
+    ASSERT_TRUE(leads(w, 0));
+    while (count < 40 && (fds[count] = dup(0)) >= 0) count++;
+    run_ms(w, 3 * L);
+    EXPECT_FALSE(leads(w, 0) || leads(w, 1));
+    EXPECT_EQ(1, w->nodes[0].stopped);
+    EXPECT_EQ(LEADER_E_IO, stats(w, 1).last_error);
+    EXPECT_TRUE_MSG(strstr(leader_error(&w->nodes[1].l), "Too many open files") != NULL, leader_error(&w->nodes[1].l));
+    while (count > 0) close(fds[--count]);
+    run_ms(w, 2 * L);
+    EXPECT_TRUE(leads(w, 0) || leads(w, 1));
+    for (int i = 0; i < 2; i++) close_node(w, i);
+    int next = dup(0);                               /* nothing leaked on the way                                 */
+    EXPECT_LT(next, 20);
+    EXPECT_EQ(0, w->overlaps + unordered_tokens);
+}
+UTEST_F(file, without_a_free_descriptor_the_leader_steps_down_and_all_recover) { in_child(utest_result, W, without_descriptors); }
 
 /* ---- what is not a record ----------------------------------------------------------------------------------------- */
 

@@ -275,13 +275,14 @@ static void let_go(run *r) {
 
 /* In the end there is one record, of nobody, its copy, and nothing else. */
 static bool is_tidy(run *r) {
-    char text[4096];
+    char text[4096], copy[4096];
     names n = store_names(&r->s);
     if (n.numbers != 1) return fail(r, "in the end there is not exactly one record");
     if (n.drafts) return fail(r, "a draft is left behind");
     if (n.locks) return fail(r, "a lock is left behind");
     if (n.others) return fail(r, "something is left behind");
     if (file_get(number_name(&r->s, n.highest), text, sizeof text) <= 0 || !strstr(text, "\"holder\": \"\"")) return fail(r, "the last record is not a release");
+    if (file_get(r->s.path, copy, sizeof copy) <= 0 || strcmp(copy, text) != 0) return fail(r, "the copy is not that of the last record");
     return true;
 }
 static bool end_victim(run *r) {
