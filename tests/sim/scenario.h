@@ -230,7 +230,7 @@ static bool fault_on_store(fault_kind kind) {
         return true;
     case FAULT_POWER:         return power_fails();
     case FAULT_EVICT_LEASE:   ttl.lease = false; return true;
-    case FAULT_EVICT_WITNESS: ttl.witness = false; ttl.released = false; ttl.last_token = 0; ttl.until_ms = 0; return true;
+    case FAULT_EVICT_WITNESS: ttl.witness = false; ttl.released = false; ttl.last_token = 0; ttl.until_ms = 0; ttl.witness_lease_ms = 0; return true;
     case FAULT_PERSIST:       if (ttl.lease) ttl.expires_ms = -1; return true;
     case FAULT_DELETE:        cas_delete(); return true;
     case FAULT_RECREATE: {

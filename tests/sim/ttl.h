@@ -8,7 +8,7 @@ static struct ttl_store {
     int64_t  lease_ms, expires_ms;                                                         /* expires -1: permanent */
     bool     witness, released;
     uint64_t last_token;
-    int64_t  until_ms;
+    int64_t  until_ms, witness_lease_ms;
     int64_t  clock_ms;                                                                     /* the server's at time 0 */
 } ttl;
 
@@ -33,6 +33,7 @@ static void ttl_write(const message *m, uint64_t token) {
     ttl.expires_ms = ttl_now_ms() + life_ms;
     ttl.witness = true;    ttl.released = false;   ttl.last_token = token > ttl.last_token ? token : ttl.last_token;
     ttl.until_ms = ttl_now_ms() + life_ms;
+    ttl.witness_lease_ms = m->lease_ms;
 }
 
 static bool ttl_mine(const message *m) {
@@ -62,6 +63,7 @@ static void ttl_say_held(message *m, int holder, uint64_t token, int64_t expires
 static void ttl_acquire(message *m) {
     int64_t  now_ms = ttl_now_ms();
     uint64_t known  = m->min_token ? m->min_token - 1 : 0;                              /* the caller's highest token */
+    int64_t  longest_ms = ttl.witness && ttl.witness_lease_ms > m->longest_ms ? ttl.witness_lease_ms : m->longest_ms;
     if (ttl.lease) {
         bool named = ttl.holder == m->name;
         if (ttl_mine(m) && ttl.seq <= m->seq) ttl_begin_term(m);
@@ -78,9 +80,10 @@ static void ttl_acquire(message *m) {
         ttl.witness    = true;
         ttl.released   = false;
         ttl.last_token = token;
-        ttl.until_ms   = now_ms + m->longest_ms;
+        ttl.until_ms   = now_ms + longest_ms;
+        ttl.witness_lease_ms = longest_ms;
     }
-    if (ttl.until_ms > now_ms + m->longest_ms) ttl.until_ms = now_ms + m->longest_ms;
+    if (ttl.until_ms > now_ms + longest_ms) ttl.until_ms = now_ms + longest_ms;
     if (!ttl.witness || ttl.released || ttl.until_ms < now_ms) ttl_begin_term(m);
     else ttl_say_held(m, 0, ttl.last_token, ttl.until_ms - now_ms + 1);
 }
