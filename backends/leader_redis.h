@@ -2,7 +2,7 @@
 
    The lease is a key with a time to live in a Redis server; hiredis carries the requests. One client object holds the
    connection and serves any number of elections (ten thousand is fine), pipelined; every operation is one Lua script
-   and one round trip. Nothing blocks, except where RESOLVING NAMES below says so.
+   and one round trip. Nothing blocks, not even the lookup of a name.
 
    DO THIS
        #define LEADER_WITH_REDIS
@@ -40,10 +40,11 @@
      what stands beyond one lease from now is cut back to it.
 
    RESOLVING NAMES
-     A numeric address, a unix socket and localhost cost nothing. Any other host name is looked up with getaddrinfo(), which can block
-     for as long as resolv.conf allows, in the tick that connects for the first time, and later only in a tick whose
-     connection to the last good address has failed: a reconnect uses that address without asking again. Where no tick may
-     ever block, give a numeric address. Leadership stays safe either way: leader_is_leader() goes by the clock.
+     Numeric addresses and unix sockets are used as they are. A host name is looked up without waiting for it: /etc/hosts first, then
+     the name servers, search list and ndots of /etc/resolv.conf, over UDP, for IPv4 and then IPv6 addresses. getaddrinfo()
+     would block the tick, for ten seconds and more when name servers are down. What only that knows of (mDNS, LDAP and the
+     like) is not found here: resolve such a name yourself and give the address. A reconnect goes to the last good address
+     first; the name is asked for again when that has failed, and if it cannot be resolved, the last good address still serves.
 
    CONNECTIONS AND LOOPS
      All elections of a client live on one thread. The first open election carries the client's sockets (on_fd,
@@ -76,7 +77,7 @@ struct ssl_ctx_st;
 typedef struct leader_redis_settings {   /* leader_redis_init copies it, strings too; 0 means the default             */
     const char *url;                /* redis:// rediss:// unix://, instead of the next seven. User, password and path
                                        percent-encoded; "/3" or "?db=3" chooses the database                          */
-    const char *host;               /* 127.0.0.1; numeric, or a name: see RESOLVING NAMES                             */
+    const char *host;               /* 127.0.0.1; an address, or a name: see RESOLVING NAMES                          */
     int         port;               /* 6379                                                                           */
     const char *path;               /* a unix socket instead of host and port                                         */
     const char *username;           /* none                                                                           */
@@ -139,7 +140,14 @@ struct leader_redis {
     int     stage;                  /* of the main connection: one switch, in leader_redis_advance_                   */
     leader_redis_where_ target;     /* where it goes or stands                                                        */
     leader_redis_where_ moved;      /* MOVED said so; host "": it did not                                             */
+    char    address[64];            /* of the target, numeric                                                         */
     char    good_name[256], good_address[64];    /* the last name that led to a ready server, and where it led        */
+    int     dns_fd, dns_told;       /* the question under way; -1: none                                               */
+    int     dns_candidate, dns_try; /* which form of the name; how often without an answer                            */
+    bool    dns_v6;
+    unsigned char dns_query[300];
+    size_t  dns_len;
+    int64_t dns_deadline_ms;
     leader_redis_conn_ main, watch; /* requests; release notices                                                      */
     int     sentinel, asked;        /* which one; how many of them in this attempt                                    */
     bool    asking, found;          /* main goes to a sentinel; it has named the master                               */
@@ -193,7 +201,6 @@ struct leader_redis_election {
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <arpa/inet.h>
@@ -325,7 +332,7 @@ static const struct { const char *lua, *sha1; } leader_redis_script_[LEADER_REDI
 
 
 enum { LEADER_REDIS_IDLE_, LEADER_REDIS_WAITING_, LEADER_REDIS_SENT_, LEADER_REDIS_DONE_ };          /* election.phase */
-enum { LEADER_REDIS_OFF_, LEADER_REDIS_ASK_, LEADER_REDIS_GO_, LEADER_REDIS_CONNECTING_, LEADER_REDIS_READY_ };   /* client.stage */
+enum { LEADER_REDIS_OFF_, LEADER_REDIS_ASK_, LEADER_REDIS_GO_, LEADER_REDIS_RESOLVING_, LEADER_REDIS_CONNECTING_, LEADER_REDIS_READY_ };   /* client.stage */
 
 static const uint64_t leader_redis_token_end_ = (uint64_t)1 << 53;
 
@@ -709,22 +716,225 @@ static void leader_redis_abort_(leader_redis_conn_ *c, const char *why) {
 static void leader_redis_on_connect_(const redisAsyncContext *ac, int status);
 static void leader_redis_failed_(leader_redis *r);
 
-/* Numeric addresses as they are; the last good one of a name while it serves; else the resolver: see RESOLVING NAMES.      */
-static bool leader_redis_resolve_(leader_redis *r, const char *host, char out[64]) {
+/* ---- names: a resolver that does not wait ----------------------------------------------------------------------------------------- */
+
+#ifndef LEADER_REDIS_RESOLV_CONF    /* implementation only; the tests have files and a port of their own                        */
+#  define LEADER_REDIS_RESOLV_CONF "/etc/resolv.conf"
+#endif
+#ifndef LEADER_REDIS_HOSTS
+#  define LEADER_REDIS_HOSTS "/etc/hosts"
+#endif
+#ifndef LEADER_REDIS_DNS_PORT
+#  define LEADER_REDIS_DNS_PORT 53
+#endif
+
+typedef struct leader_redis_lines_ { int fd; size_t at, end; char buf[512]; } leader_redis_lines_;
+
+/* The next line, cut to cap, without its comment; false: no more.                                                            */
+static bool leader_redis_line_(leader_redis_lines_ *in, char *out, size_t cap) {
+    size_t n = 0;
+    for (;;) {
+        if (in->at == in->end) {
+            ssize_t got = in->fd < 0 ? 0 : read(in->fd, in->buf, sizeof in->buf);
+            if (got <= 0) { out[n] = 0; return n > 0; }
+            in->at = 0;
+            in->end = (size_t)got;
+        }
+        char c = in->buf[in->at++];
+        if (c == '\n') break;
+        if (n + 1 < cap) out[n++] = c;
+    }
+    out[n] = 0;
+    out[strcspn(out, "#;")] = 0;
+    return true;
+}
+
+static bool leader_redis_is_numeric_(const char *host) {
     unsigned char raw[16];
-    struct addrinfo hints, *found = NULL;
-    if (inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1) { snprintf(out, 64, "%.63s", host); return true; }
-    if (r->failures <= 1 && !strcmp(host, r->good_name)) { snprintf(out, 64, "%s", r->good_address); return true; }
-    memset(&hints, 0, sizeof hints);
-    hints.ai_socktype = SOCK_STREAM;
-    int wrong = getaddrinfo(host, NULL, &hints, &found);
-    if (!wrong) wrong = getnameinfo(found->ai_addr, found->ai_addrlen, out, 64, NULL, 0, NI_NUMERICHOST);
-    if (found) freeaddrinfo(found);
-    if (!wrong) return true;
-    if (!strcmp(host, r->good_name)) { snprintf(out, 64, "%s", r->good_address); return true; }
-    snprintf(r->why, sizeof r->why, "%.60s: %.80s", host, gai_strerror(wrong));
-    r->why_result = LEADER_E_IO;
+    return inet_pton(AF_INET, host, raw) == 1 || inet_pton(AF_INET6, host, raw) == 1;
+}
+
+static bool leader_redis_in_hosts_(const char *host, char address[64]) {
+    leader_redis_lines_ in = { open(LEADER_REDIS_HOSTS, O_RDONLY | O_CLOEXEC), 0, 0, "" };
+    char line[512], *save = NULL;
+    bool found = false;
+    while (!found && leader_redis_line_(&in, line, sizeof line)) {
+        const char *first = strtok_r(line, " \t\r", &save), *name;
+        if (!first || !leader_redis_is_numeric_(first)) continue;
+        while (!found && (name = strtok_r(NULL, " \t\r", &save)) != NULL) found = !strcasecmp(name, host);
+        if (found) snprintf(address, 64, "%.63s", first);
+    }
+    if (in.fd >= 0) close(in.fd);
+    return found;
+}
+
+typedef struct leader_redis_resolver_ { char server[3][64], search[6][128]; int servers, searches, ndots; } leader_redis_resolver_;
+
+static void leader_redis_read_resolver_(leader_redis_resolver_ *c) {
+    leader_redis_lines_ in = { open(LEADER_REDIS_RESOLV_CONF, O_RDONLY | O_CLOEXEC), 0, 0, "" };
+    char line[512], *save = NULL;
+    memset(c, 0, sizeof *c);
+    c->ndots = 1;
+    while (leader_redis_line_(&in, line, sizeof line)) {
+        const char *key = strtok_r(line, " \t\r", &save), *word;
+        bool search = key && (!strcmp(key, "search") || !strcmp(key, "domain"));
+        if (!key) continue;
+        if (search) c->searches = 0;
+        while ((word = strtok_r(NULL, " \t\r", &save)) != NULL) {
+            if (!strcmp(key, "nameserver") && c->servers < 3 && leader_redis_is_numeric_(word)) snprintf(c->server[c->servers++], 64, "%.63s", word);
+            else if (search && c->searches < 6 && strlen(word) < 128) snprintf(c->search[c->searches++], 128, "%.127s", word);
+            else if (!strcmp(key, "options") && !strncmp(word, "ndots:", 6)) c->ndots = atoi(word + 6);
+        }
+    }
+    if (in.fd >= 0) close(in.fd);
+    if (c->servers == 0) snprintf(c->server[c->servers++], 64, "127.0.0.1");
+}
+
+/* The forms of a name in the order in which they are asked for: with few dots the search list first, else the name as it is.       */
+static bool leader_redis_candidate_(const leader_redis_resolver_ *c, const char *host, int index, char *out, size_t cap) {
+    size_t len = strlen(host);
+    int dots = 0, own = 0;
+    for (const char *p = host; *p; p++) dots += *p == '.';
+    bool whole = len > 0 && host[len - 1] == '.';
+    if (!whole && dots < c->ndots) own = c->searches;
+    if (index > (whole ? 0 : c->searches)) return false;
+    int n = index == own ? snprintf(out, cap, "%s", host) : snprintf(out, cap, "%s.%s", host, c->search[index < own ? index : index - 1]);
+    return n > 0 && (size_t)n < cap;
+}
+
+/* One question in wire form; 0: not a name that can be asked for.                                                                   */
+static size_t leader_redis_question_(unsigned char out[300], unsigned id, const char *name, bool v6) {
+    size_t n = 12;
+    memset(out, 0, n);
+    out[0] = (unsigned char)(id >> 8);
+    out[1] = (unsigned char)id;
+    out[2] = out[5] = 1;            /* recursion, please; one question                                                           */
+    while (*name) {
+        size_t len = strcspn(name, ".");
+        if (len == 0 || len > 63 || n + len + 6 > 268) return 0;
+        out[n++] = (unsigned char)len;
+        memcpy(out + n, name, len);
+        n += len;
+        name += len + (name[len] == '.');
+    }
+    out[n++] = 0;
+    out[n++] = 0;
+    out[n++] = v6 ? 28 : 1;
+    out[n++] = 0;
+    out[n++] = 1;
+    return n;
+}
+
+/* 1: an address; 0: there is none of this kind; -1: not an answer to this question, or none that helps. Names are skipped, never
+   followed, so nothing in here can go round in circles.                                                                             */
+static int leader_redis_read_dns_(const unsigned char *p, size_t n, const unsigned char *query, size_t query_len, char address[64]) {
+    if (n < query_len || n < 12 || memcmp(p, query, 2) != 0 || (p[2] & 0xf8) != 0x80 || p[4] != 0 || p[5] != 1) return -1;
+    for (size_t i = 12; i < query_len; i++) if ((p[i] | (p[i] >= 'A' && p[i] <= 'Z' ? 32 : 0)) != (query[i] | (query[i] >= 'A' && query[i] <= 'Z' ? 32 : 0))) return -1;
+    int code = p[3] & 15, answers = p[6] << 8 | p[7];
+    bool v6 = query[query_len - 3] == 28;
+    if (code != 0) return code == 3 ? 0 : -1;
+    for (size_t at = query_len; answers > 0; answers--) {
+        while (at < n && p[at] != 0 && p[at] < 64) at += (size_t)p[at] + 1;
+        if (at >= n || (p[at] != 0 && p[at] < 192)) return -1;
+        at += p[at] ? 2 : 1;
+        if (at + 10 > n) return -1;
+        size_t len = (size_t)(p[at + 8] << 8 | p[at + 9]);
+        bool wanted = p[at] == 0 && p[at + 1] == (v6 ? 28 : 1) && len == (v6 ? 16u : 4u);
+        at += 10;
+        if (at + len > n) return -1;
+        if (wanted) return inet_ntop(v6 ? AF_INET6 : AF_INET, p + at, address, 64) ? 1 : -1;
+        at += len;
+    }
+    return p[2] & 2 ? -1 : 0;       /* cut short: somebody else may say more                                                     */
+}
+
+static void leader_redis_dns_tell_(leader_redis *r, int events) {
+    if (r->dns_fd < 0 || r->dns_told == events || !r->first) return;
+    r->dns_told = events;
+    r->first->host.fd(r->first->host.core, r->dns_fd, events);
+}
+
+static void leader_redis_dns_end_(leader_redis *r) {
+    if (r->dns_fd < 0) return;
+    leader_redis_dns_tell_(r, 0);
+    close(r->dns_fd);
+    r->dns_fd = -1;
+}
+
+/* Sends the present question to the present server from a port of its own; false: nobody is left to ask.                               */
+static bool leader_redis_dns_ask_(leader_redis *r) {
+    enum { TRY_MS = 400, ROUNDS = 2 };
+    leader_redis_resolver_ c;
+    char name[400];
+    leader_redis_dns_end_(r);
+    leader_redis_read_resolver_(&c);
+    for (; r->dns_try < c.servers * ROUNDS; r->dns_try++) {
+        if (!leader_redis_candidate_(&c, r->target.host, r->dns_candidate, name, sizeof name)) return false;
+        r->dns_len = leader_redis_question_(r->dns_query, (unsigned)(LEADER_RANDOM64() & 0xffff), name, r->dns_v6);
+        if (r->dns_len == 0) { r->dns_candidate++; r->dns_try = -1; continue; }
+        struct sockaddr_storage to;
+        const char *server = c.server[r->dns_try % c.servers];
+        struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&to;
+        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&to;
+        bool is_v4 = inet_pton(AF_INET, server, &v4->sin_addr) == 1;
+        memset(&to, 0, sizeof to);
+        to.ss_family = is_v4 ? AF_INET : AF_INET6;
+        if (is_v4) { v4->sin_port = htons((uint16_t)(LEADER_REDIS_DNS_PORT)); (void)inet_pton(AF_INET, server, &v4->sin_addr); }
+        else       { v6->sin6_port = htons((uint16_t)(LEADER_REDIS_DNS_PORT)); (void)inet_pton(AF_INET6, server, &v6->sin6_addr); }
+        r->dns_fd = socket(to.ss_family, SOCK_DGRAM, 0);
+        if (r->dns_fd < 0) continue;
+        r->dns_told = 0;
+        (void)fcntl(r->dns_fd, F_SETFD, FD_CLOEXEC);
+        (void)fcntl(r->dns_fd, F_SETFL, O_NONBLOCK);
+        r->dns_deadline_ms = r->now_ms + TRY_MS;
+        if (connect(r->dns_fd, (struct sockaddr *)(void *)&to, is_v4 ? sizeof *v4 : sizeof *v6) == 0 && send(r->dns_fd, r->dns_query, r->dns_len, 0) == (ssize_t)r->dns_len) {
+            leader_redis_dns_tell_(r, LEADER_READ);
+            return true;
+        }
+        leader_redis_dns_end_(r);
+    }
     return false;
+}
+
+/* 1: address is known; 0: not yet; -1: never                                                                                        */
+static int leader_redis_dns_step_(leader_redis *r) {
+    enum { STRANGERS_MAX = 32 };
+    for (int strangers = 0; ; ) {
+        unsigned char reply[1500];
+        ssize_t n = recv(r->dns_fd, reply, sizeof reply, 0);
+        bool waiting = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+        if (waiting && r->now_ms < r->dns_deadline_ms) return 0;
+        int said = n < 0 ? -1 : leader_redis_read_dns_(reply, (size_t)n, r->dns_query, r->dns_len, r->address);
+        if (said > 0) break;
+        if (n >= 0 && (n < 2 || memcmp(reply, r->dns_query, 2) != 0)) {       /* not ours: go on waiting, but not in here for ever */
+            if (++strangers < STRANGERS_MAX) continue;
+            return 0;
+        }
+        if (said < 0) r->dns_try++;
+        else {
+            r->dns_try = 0;
+            if (r->dns_v6) r->dns_candidate++;
+            r->dns_v6 = !r->dns_v6;
+        }
+        if (!leader_redis_dns_ask_(r)) break;
+    }
+    bool found = r->dns_fd >= 0;
+    leader_redis_dns_end_(r);
+    if (!found && !strcmp(r->target.host, r->good_name)) { memcpy(r->address, r->good_address, sizeof r->address); found = true; }
+    if (!found) snprintf(r->why, sizeof r->why, "%.60s: no address is known for this name", r->target.host);
+    if (!found) r->why_result = LEADER_E_IO;
+    return found ? 1 : -1;
+}
+
+/* As dns_step. Costs nothing for a number, a line of a file for a local name.                                                         */
+static int leader_redis_resolve_(leader_redis *r) {
+    const char *host = r->target.host;
+    if (leader_redis_is_numeric_(host)) { snprintf(r->address, sizeof r->address, "%.63s", host); return 1; }
+    if (r->failures <= 1 && !strcmp(host, r->good_name)) { memcpy(r->address, r->good_address, sizeof r->address); return 1; }
+    if (leader_redis_in_hosts_(host, r->address)) return 1;
+    r->dns_candidate = r->dns_try = 0;
+    r->dns_v6 = false;
+    return leader_redis_dns_ask_(r) ? 0 : leader_redis_dns_step_(r);
 }
 
 static void leader_redis_set_options_(int fd) {
@@ -741,11 +951,8 @@ static void leader_redis_set_options_(int fd) {
 
 static bool leader_redis_connect_(leader_redis_conn_ *c, int64_t timeout_ms) {
     leader_redis *r = c->client;
-    char address[64];
     bool by_path = r->path[0] && !r->asking;
-    if (c == &r->main) r->why[0] = 0;
-    if (!by_path && !leader_redis_resolve_(r, r->target.host, address)) return false;
-    redisAsyncContext *ac = by_path ? redisAsyncConnectUnix(r->path) : redisAsyncConnect(address, r->target.port);
+    redisAsyncContext *ac = by_path ? redisAsyncConnectUnix(r->path) : redisAsyncConnect(r->address, r->target.port);
     if (!ac || ac->err) {
         if (ac) leader_redis_note_why_(c, ac);
         else { snprintf(r->why, sizeof r->why, "out of memory"); r->why_result = LEADER_E_IO; }
@@ -952,14 +1159,6 @@ static void leader_redis_unsubscribe_(leader_redis_election *e) {
 
 /* ---- the life of the connections ------------------------------------------------------------------------------------------------- */
 
-static void leader_redis_keep_address_(leader_redis *r) {
-    struct sockaddr_storage at;
-    socklen_t len = sizeof at;
-    if (r->path[0] || getpeername(r->main.ac->c.fd, (struct sockaddr *)&at, &len) != 0) return;
-    if (getnameinfo((struct sockaddr *)&at, len, r->good_address, sizeof r->good_address, NULL, 0, NI_NUMERICHOST) == 0)
-        memcpy(r->good_name, r->target.host, sizeof r->good_name);
-}
-
 static void leader_redis_ready_(leader_redis_conn_ *c) {
     leader_redis *r = c->client;
     c->ready = true;
@@ -972,7 +1171,8 @@ static void leader_redis_ready_(leader_redis_conn_ *c) {
     r->stage = LEADER_REDIS_READY_;
     r->heard_ms = r->now_ms;
     r->taught = 0;
-    leader_redis_keep_address_(r);
+    memcpy(r->good_name, r->target.host, sizeof r->good_name);
+    memcpy(r->good_address, r->address, sizeof r->good_address);
     for (leader_redis_election *e = r->first; e; e = e->next)
         if (e->phase == LEADER_REDIS_WAITING_ && e != r->caller) e->host.due(e->host.core);
 }
@@ -1042,6 +1242,13 @@ static void leader_redis_serve_(leader_redis_conn_ *c, bool readable, bool writa
 
 static void leader_redis_sentinel_at_(leader_redis *r, int index, leader_redis_where_ *out);
 
+/* The name is resolved (1), will be (0), or cannot be (-1).                                                                          */
+static void leader_redis_set_out_(leader_redis *r, int found) {
+    r->stage = found == 0 ? LEADER_REDIS_RESOLVING_ : LEADER_REDIS_CONNECTING_;
+    if (found > 0) r->why[0] = 0;
+    if (found < 0 || (found > 0 && !leader_redis_connect_(&r->main, r->asking ? r->sentinel_timeout_ms : r->connect_timeout_ms))) leader_redis_failed_(r);
+}
+
 /* Moves the main connection on as far as it goes without waiting. */
 static void leader_redis_advance_(leader_redis *r) {
     char text[64];
@@ -1057,14 +1264,18 @@ static void leader_redis_advance_(leader_redis *r) {
         r->asked++;
         r->asking = true;
         leader_redis_sentinel_at_(r, r->sentinel, &r->target);
-        r->stage = LEADER_REDIS_CONNECTING_;
-        if (!leader_redis_connect_(&r->main, r->sentinel_timeout_ms)) leader_redis_failed_(r);
+        leader_redis_set_out_(r, leader_redis_resolve_(r));
         break;
     case LEADER_REDIS_GO_:
         r->asking = false;
-        r->stage = LEADER_REDIS_CONNECTING_;
-        if (!leader_redis_connect_(&r->main, r->connect_timeout_ms)) leader_redis_failed_(r);
+        leader_redis_set_out_(r, r->path[0] ? 1 : leader_redis_resolve_(r));
         break;
+    case LEADER_REDIS_RESOLVING_: {
+        int found = leader_redis_dns_step_(r);
+        if (found == 0) return;
+        leader_redis_set_out_(r, found);
+        break;
+    }
     case LEADER_REDIS_CONNECTING_:
         if (!r->main.ac || r->now_ms < r->main.deadline_ms) return;
         snprintf(text, sizeof text, "%.40s: no answer in time", leader_redis_whom_(r));
@@ -1120,12 +1331,14 @@ static leader_redis *leader_redis_enter_(leader_redis_election *e) {
 static void leader_redis_leave_(leader_redis *r) {
     leader_redis_tell_(&r->main, r->main.events);
     leader_redis_tell_(&r->watch, r->watch.events);
+    leader_redis_dns_tell_(r, LEADER_READ);
     r->caller = NULL;
 }
 
 static void leader_redis_carry_(leader_redis *r, leader_redis_election *e) {
     leader_redis_tell_(&r->main, 0);
     leader_redis_tell_(&r->watch, 0);
+    leader_redis_dns_tell_(r, 0);
     if (e == r->first) return;
     if (e->prev) e->prev->next = e->next;
     if (e->next) e->next->prev = e->prev;
@@ -1181,6 +1394,7 @@ static leader_result leader_redis_request_(leader_redis_election *e, int op, con
     if (e->phase == LEADER_REDIS_DONE_) result = leader_redis_deliver_(e, seen);
     else if (r->now_ms - q->now_ms >= q->timeout_ms) leader_redis_say_slow_(e, q);
     else if (r->stage == LEADER_REDIS_OFF_) seen->again_ms = r->retry_at_ms > r->now_ms ? r->retry_at_ms - r->now_ms : 1;
+    else if (r->stage == LEADER_REDIS_RESOLVING_) seen->again_ms = r->dns_deadline_ms > r->now_ms ? r->dns_deadline_ms - r->now_ms : 1;
     else if (r->stage == LEADER_REDIS_CONNECTING_) seen->again_ms = r->main.deadline_ms > r->now_ms ? r->main.deadline_ms - r->now_ms : 1;
     leader_redis_leave_(r);
     return result;
@@ -1267,6 +1481,7 @@ static void leader_redis_close_(void *self) {
             r->stage = LEADER_REDIS_OFF_;
             leader_redis_drop_(&r->main, LEADER_E_IO, "closed");
             leader_redis_drop_(&r->watch, LEADER_E_IO, "closed");
+            leader_redis_dns_end_(r);
             leader_redis_tls_close_(r);
             r->failures = 0;
             r->retry_at_ms = r->watch_retry_at_ms = r->carried_ms = INT64_MIN / 2;
@@ -1425,6 +1640,7 @@ LEADER_API void leader_redis_init(leader_redis *r, const leader_redis_settings *
     const leader_redis_settings *s = settings ? settings : &none;
     memset(r, 0, sizeof *r);
     r->main.client = r->watch.client = r;
+    r->dns_fd = -1;
     r->retry_at_ms = r->watch_retry_at_ms = r->carried_ms = r->pumped_ms = INT64_MIN / 2;
     memcpy(r->fixed.host, "127.0.0.1", sizeof "127.0.0.1");
     r->fixed.port = s->port ? s->port : 6379;

@@ -4,6 +4,12 @@
 #ifndef REDIS_HARNESS_H
 #define REDIS_HARNESS_H
 
+static int dns_port = 53;           /* the resolver's world: a test can put its own in the place of the machine's                */
+static char resolv_conf[200] = "/etc/resolv.conf", hosts_file[200] = "/etc/hosts";
+#define LEADER_REDIS_DNS_PORT dns_port
+#define LEADER_REDIS_RESOLV_CONF resolv_conf
+#define LEADER_REDIS_HOSTS hosts_file
+
 #define LEADER_WITH_REDIS
 #define LEADER_IMPLEMENTATION
 #include "leader.h"

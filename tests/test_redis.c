@@ -1235,6 +1235,182 @@ UTEST(reach, wait_replicas) {
     NEVER_TWO();
 }
 
+/* ---- names ------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct nameserver { int fd, asked; char names[32][256]; int types[32]; const char *answers_to; const char *address; bool silent; } nameserver;
+
+static void nameserver_open(nameserver *d, const char *resolv) {
+    struct sockaddr_in at;
+    socklen_t len = sizeof at;
+    memset(d, 0, sizeof *d);
+    memset(&at, 0, sizeof at);
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    d->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (bind(d->fd, (struct sockaddr *)&at, sizeof at) != 0 || getsockname(d->fd, (struct sockaddr *)&at, &len) != 0) abort();
+    dns_port = ntohs(at.sin_port);
+    snprintf(resolv_conf, sizeof resolv_conf, "%s/resolv.conf", root);
+    snprintf(hosts_file, sizeof hosts_file, "%s/hosts", root);
+    FILE *f = fopen(resolv_conf, "w"), *h = fopen(hosts_file, "w");
+    fputs(resolv, f);
+    fputs("# comment\n127.0.0.1 localhost\n127.0.0.1\tfile-name other ; and\n", h);
+    fclose(f);
+    fclose(h);
+}
+
+static void nameserver_close(nameserver *d) {
+    close(d->fd);
+    dns_port = 53;
+    snprintf(resolv_conf, sizeof resolv_conf, "/etc/resolv.conf");
+    snprintf(hosts_file, sizeof hosts_file, "/etc/hosts");
+}
+
+/* A CNAME first, then the address if it is the right name and kind; NXDOMAIN for other names.                                                  */
+static size_t nameserver_reply(unsigned char *p, size_t n, bool known, int type, const char *address) {
+    p[2] = 0x81;
+    p[3] = known ? 0x80 : 0x83;
+    bool v6 = address && strchr(address, ':');
+    if (!known || !address || type != (v6 ? 28 : 1)) return n;
+    static const unsigned char alias[] = { 0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 9, 0, 4, 1, 'x', 0xc0, 12 }, head[] = { 1, 'x', 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4 };
+    p[7] = 2;
+    memcpy(p + n, alias, sizeof alias);
+    n += sizeof alias;
+    memcpy(p + n, head, sizeof head);
+    p[n + 5] = v6 ? 28 : 1;
+    p[n + 13] = v6 ? 16 : 4;
+    n += sizeof head;
+    inet_pton(v6 ? AF_INET6 : AF_INET, address, p + n);
+    return n + (v6 ? 16 : 4);
+}
+
+static void nameserver_step(nameserver *d) {
+    unsigned char p[512];
+    struct sockaddr_in from;
+    socklen_t len = sizeof from;
+    ssize_t n;
+    while ((n = recvfrom(d->fd, p, 400, 0, (struct sockaddr *)&from, &len)) > 12) {
+        char name[256] = "";
+        size_t at = 12, out = 0;
+        while (at < (size_t)n && p[at]) {
+            memcpy(name + out, p + at + 1, p[at]);
+            out += p[at];
+            at += (size_t)p[at] + 1;
+            name[out++] = p[at] ? '.' : 0;
+        }
+        int type = p[at + 2], slot = d->asked++ % 32;
+        snprintf(d->names[slot], 256, "%s", name);
+        d->types[slot] = type;
+        if (d->silent) continue;
+        size_t m = nameserver_reply(p, (size_t)n, d->answers_to && !strcmp(name, d->answers_to), type, d->address);
+        unsigned char stray[12] = { (unsigned char)(p[0] ^ 1), p[1] };
+        sendto(d->fd, stray, sizeof stray, 0, (struct sockaddr *)&from, len);        /* what is not an answer to the question does no harm */
+        sendto(d->fd, p, m, 0, (struct sockaddr *)&from, len);
+    }
+}
+
+static candidate *join_named(const server *s, const char *host) {
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.host = host;
+    how.port = s->port;
+    return join_with(&how, "a", 3000, "job");
+}
+
+UTEST(names, by_file_and_by_server) {
+    fresh();
+    server *s = server_start("");
+    nameserver d;
+    nameserver_open(&d, "# none\nnameserver bogus\nnameserver 127.0.0.1\nsearch ns.svc.cluster.local svc.cluster.local\noptions edns0 ndots:5\n");
+    candidate *a = join_named(s, "FILE-name");
+    ASSERT_TRUE(UNTIL(leads(a)));
+    ASSERT_EQ(0, d.asked);
+    leave(a);
+    d.answers_to = "redis.svc.cluster.local";
+    d.address = "127.0.0.1";
+    a = join_named(s, "redis");
+    ASSERT_TRUE(UNTIL((nameserver_step(&d), leads(a))));
+    ASSERT_STREQ("redis.ns.svc.cluster.local", d.names[0]);       /* in the order of the search list                              */
+    ASSERT_STREQ("redis.svc.cluster.local", d.names[d.asked - 1]);
+    int asked = d.asked;
+    for (int i = 0; i < 3; i++) {                       /* reconnects do not ask                                                 */
+        say(s, "CLIENT KILL TYPE normal");
+        uint64_t renewals = leader_get_stats(&a->me).renewals;
+        ASSERT_TRUE(UNTIL((nameserver_step(&d), leader_get_stats(&a->me).renewals > renewals)));
+    }
+    ASSERT_EQ(asked, d.asked);
+    d.silent = true;                                    /* no names, no server; then the server comes back, and names do not     */
+    server_stop(s);
+    ASSERT_TRUE(UNTIL((nameserver_step(&d), d.asked > asked && a->stopped > 0)));
+    server_run(s);
+    ASSERT_TRUE(UNTIL((nameserver_step(&d), leads(a))));          /* the last good address still serves                           */
+    leave(a);
+    nameserver_close(&d);
+}
+
+UTEST(names, unknown_silent_and_refusing_servers_never_block) {
+    fresh();
+    server *s = server_start("");
+    nameserver d;
+    nameserver_open(&d, "nameserver 127.0.0.2\nnameserver 127.0.0.1\n");   /* nobody is at the first                                 */
+    candidate *a = join_named(s, "no.such.name");
+    ASSERT_TRUE(UNTIL((nameserver_step(&d), strstr(a->log, "no.such.name: no address is known") != NULL)));
+    d.silent = true;
+    candidate *b = join_named(s, "silent.name"), *c = join_named(s, "a..b");
+    int64_t longest = 0;
+    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && !(strstr(b->log, "silent.name") && strstr(c->log, "a..b")); usleep(1000)) {
+        int64_t begin = clock_ms();
+        tick_all();
+        if (clock_ms() - begin > longest) longest = clock_ms() - begin;
+        nameserver_step(&d);
+    }
+    ASSERT_TRUE(strstr(b->log, "silent.name") && strstr(c->log, "a..b"));
+    ASSERT_TRUE(longest < 1000);                        /* a name server that does not answer would hold getaddrinfo for 5000    */
+    d.silent = false;
+    d.answers_to = "silent.name";
+    d.address = "127.0.0.1";
+    ASSERT_TRUE(UNTIL((nameserver_step(&d), leads(b))));
+    nameserver_close(&d);
+}
+
+UTEST(names, replies_of_every_shape) {
+    unsigned char query[300], whole[512], *copy;
+    char address[64];
+    size_t q = leader_redis_question_(query, 0x1234, "Redis.example", false), q6 = leader_redis_question_(query, 0x1234, "redis.example", true);
+    ASSERT_EQ(q, q6);
+    ASSERT_EQ(0u, (unsigned)leader_redis_question_(query, 1, "a..b", false));
+    char text[400];
+    memset(text, 'a', sizeof text);
+    text[64] = 0;
+    ASSERT_EQ(0u, (unsigned)leader_redis_question_(query, 1, text, false));
+    for (int i = 0; i < 6; i++) text[i * 60 + 59] = '.';
+    text[64] = 'a';
+    text[360] = 0;
+    ASSERT_EQ(0u, (unsigned)leader_redis_question_(query, 1, text, false));
+    uint64_t dice = 88172645463325252u;
+    for (int kind = 0; kind < 2; kind++) {
+        q = leader_redis_question_(query, 0x1234, "redis.example", kind == 1);
+        memcpy(whole, query, q);
+        size_t n = nameserver_reply(whole, q, true, kind ? 28 : 1, kind ? "fd00::1" : "10.1.2.3");
+        ASSERT_EQ(1, leader_redis_read_dns_(whole, n, query, q, address));
+        ASSERT_STREQ(kind ? "fd00::1" : "10.1.2.3", address);
+        for (size_t cut_at = 0; cut_at < n; cut_at++) {            /* in memory of exactly that size, so that a byte too far is seen    */
+            copy = (unsigned char *)malloc(cut_at ? cut_at : 1);
+            memcpy(copy, whole, cut_at);
+            ASSERT_TRUE(leader_redis_read_dns_(copy, cut_at, query, q, address) <= 0);
+            free(copy);
+        }
+        for (int round = 0; round < 100000; round++) {
+            dice ^= dice << 13; dice ^= dice >> 7; dice ^= dice << 17;
+            size_t size = n - (dice >> 8) % 20;
+            copy = (unsigned char *)malloc(size);
+            memcpy(copy, whole, size);
+            for (unsigned k = 0; k <= dice % 3; k++) copy[q * (dice >> 60 & 1) + (dice >> (16 + 8 * k)) % (size - q * (dice >> 60 & 1))] = (unsigned char)(dice >> (24 + 8 * k));
+            leader_redis_read_dns_(copy, size, query, q, address);
+            free(copy);
+        }
+    }
+}
+
 /* ---- many elections, one connection ------------------------------------------------------------------------------------------------------------ */
 
 enum { MANY = 1000 };
