@@ -287,7 +287,9 @@ enum { CANDIDATES_MAX = 64 };
 static candidate *candidates[CANDIDATES_MAX];
 static int64_t skipped_ms;              /* the clock of all candidates is the real one plus this */
 static int two_leaders;                 /* moments at which two candidates of one Lease both said that they lead */
-static uint64_t token_order_bad;
+static uint64_t token_order_bad;        /* terms that did not have a greater token than every term before */
+static uint64_t token_top;              /* of all candidates of one Lease */
+static bool tokens_compared;
 
 WORLD int64_t real_us(void) {
     struct timespec t;
@@ -298,7 +300,8 @@ WORLD int64_t world_clock_ms(void *user) { (void)user; return real_us() / 1000 +
 
 WORLD void on_started(void *user, uint64_t token) {
     candidate *c = (candidate *)user;
-    if (token <= c->token) token_order_bad++;
+    if (token <= c->token || (tokens_compared && token <= token_top)) token_order_bad++;
+    if (token > token_top) token_top = token;
     c->started++;
     c->started_ms = world_clock_ms(NULL);
     c->token = token;

@@ -386,7 +386,8 @@ static void start_afresh(void) {
     if (!W.live) control("POST", "/reset", "{}");
     snprintf(lease_name, sizeof lease_name, "%s-%d", W.prefix, lease_number++);
     two_leaders = 0;
-    token_order_bad = 0;
+    token_order_bad = token_top = 0;
+    tokens_compared = false;
     skipped_ms = 0;
 }
 
@@ -1474,14 +1475,18 @@ UTEST_F(fault, a_lease_stored_with_odd_fields) {
     EXPECT_GT(a->token, 5000000u);                                 /* above all that was known, not only above the version */
 }
 
-UTEST_F(fault, a_restored_store_makes_no_second_leader_and_no_smaller_token) {
-    ABC;
-    OPEN(a);
-    WAIT(leads(a));
-    settle();
+/* An old record is back: with an old version, or, once somebody has labelled it, with a new version and an old token. */
+static void restored(int *utest_result, candidate *a, candidate *b, candidate *c, bool labelled) {
+    if (labelled) {
+        OPEN(a);
+        WAIT(leads(a));
+        settle();
+    } else {
+        ASSERT_TRUE(lease_create(lease_name, HELD_BY_X(15)));      /* no token of ours in it */
+    }
     ASSERT_TRUE(control("POST", "/snapshot", "{}"));
-    leader_stop(&a->me);
-    WAIT(leader_is_stopped(&a->me));
+    if (labelled) candidate_close(a, false);
+    else ASSERT_TRUE(lease_patch(lease_name, "{\"spec\":{\"holderIdentity\":\"\"}}"));
     ASSERT_TRUE(control("POST", "/versions", "{\"bump\":1000}"));
     OPEN(b);
     WAIT(leads(b));
@@ -1490,10 +1495,14 @@ UTEST_F(fault, a_restored_store_makes_no_second_leader_and_no_smaller_token) {
     settle();
     uint64_t token = b->token;
     b->frozen = true;
-    ASSERT_TRUE(control("POST", "/restore", "{}"));                /* a's old record is back, with an old version */
+    ASSERT_TRUE(control("POST", "/restore", "{}"));
     ASSERT_TRUE(control("POST", "/watches", "{\"do\":\"close\"}"));
+    if (labelled) {
+        ASSERT_TRUE(control("POST", "/versions", "{\"bump\":5000}"));
+        ASSERT_TRUE(lease_patch(lease_name, "{\"metadata\":{\"labels\":{\"x\":\"y\"}}}"));
+    }
     skip_ms(6500);                                                 /* the watch says nothing: it is asked about */
-    WAIT(saw(c, "node-a"));
+    WAIT(saw(c, labelled ? "node-a" : "node-x"));
     settle();
     int64_t until_ms = c->store.doubt_until_ms_;                   /* it had seen a holder that the store forgot */
     EXPECT_GE(until_ms, c->store.seen_ms_ + 15000);
@@ -1501,6 +1510,9 @@ UTEST_F(fault, a_restored_store_makes_no_second_leader_and_no_smaller_token) {
     EXPECT_GT(c->started_ms, until_ms);
     EXPECT_GT(c->token, token);
 }
+
+UTEST_F(fault, a_restored_store_with_an_old_version) { ABC; restored(utest_result, a, b, c, false); }
+UTEST_F(fault, a_restored_store_with_an_old_token)   { ABC; restored(utest_result, a, b, c, true); }
 
 /* ---- the watch ---------------------------------------------------------------------------------------------------------------------------- */
 
@@ -1603,8 +1615,10 @@ UTEST_F(fault, a_half_open_watch_delays_nothing) {
     leader_stop(&a->me);
     WAIT(leader_is_stopped(&a->me));
     settle();
+    int64_t stop_ms = world_clock_ms(NULL);
     skip_ms(2100);                                                 /* one retry_ms: it has long been asking by itself */
     WAIT(leads(b));
+    EXPECT_LT(b->started_ms, stop_ms + 8000);
     candidate_close(b, true);
 
     candidate_make(c, lease_name, "node-c");                       /* and a dead holder is followed on time */
@@ -1626,6 +1640,20 @@ UTEST_F(fault, a_deletion_seen_by_the_watch_is_looked_into) {
     ASSERT_TRUE(lease_delete(lease_name));
     WAIT(strcmp(stored(lease_name, "spec/holderIdentity"), "node-b") == 0);    /* no time skipped */
     EXPECT_FALSE(leads(b));
+}
+
+UTEST_F(fault, a_lease_taken_without_knowing_is_released_on_stop) {
+    ABC;
+    OPEN(c);
+    WAIT(leads(c));
+    candidate_close(c, false);
+    ASSERT_TRUE(FAULT("{\"do\":\"withhold\",\"match\":{\"verb\":\"update\"},\"times\":1}"));
+    OPEN(a);
+    WAIT(strcmp(stored(lease_name, "spec/holderIdentity"), "node-a") == 0);
+    EXPECT_FALSE(leads(a));
+    leader_stop(&a->me);
+    WAIT(leader_is_stopped(&a->me));
+    STORED("spec/holderIdentity", "");
 }
 
 UTEST_F(fault, what_was_taken_in_doubt_is_not_released) {             /* the core never heard of it: the write's answer was lost */
@@ -1663,6 +1691,75 @@ UTEST_F(fault, connections_of_a_dead_network_are_not_used_again) {
     EXPECT_EQ(before + 1, connections_made());
     EXPECT_EQ(1, a->started);
 }
+
+/* Everything at once, from a seed. Nobody may ever lead beside another, tokens only rise, and when it is over somebody leads. */
+static void random_fault(void) {
+    static const char *const faults[] = {"\"delay\",\"ms\":30", "\"late\",\"ms\":80", "\"late\",\"ms\":400", "\"withhold\"", "\"hang\"", "\"reset\"", "\"reset\",\"execute\":true",
+        "\"close\",\"execute\":true", "\"status\",\"code\":503,\"execute\":true", "\"status\",\"code\":500", "\"status\",\"code\":409", "\"status\",\"code\":401", "\"cut\",\"bytes\":300", "\"garbage\""};
+    static const char *const watches[] = {"{\"do\":\"freeze\"}", "{\"do\":\"close\"}", "{\"do\":\"reset\"}", "{\"do\":\"error\",\"code\":410}"};
+    static const char *const verbs[] = {"get", "update", "update", "create"};
+    if (dice(6) == 0) control("POST", "/watches", "%s", watches[dice(4)]);
+    else FAULT("{\"do\":%s,\"match\":{\"verb\":\"%s\"},\"times\":1}", faults[dice(14)], verbs[dice(4)]);
+}
+
+/* deletions: the Lease is deleted now and then. Then nobody is restarted: who has seen nothing cannot know that something was lost. */
+static void chaos(int *utest_result, candidate *all[3], bool deletions, int steps) {
+    int label = 0;
+    tokens_compared = true;
+    for (int i = 0; i < 3; i++) {
+        all[i]->cfg.retry_max_ms = 4000;
+        ASSERT_TRUE(candidate_open(all[i]));
+    }
+    for (int step = 0; step < steps; step++) {
+        candidate *x = all[dice(3)];
+        switch (dice(10)) {
+        case 0: case 1: case 2: random_fault(); break;
+        case 3: x->frozen = !x->frozen; break;
+        case 4: skip_ms(dice(6000)); break;
+        case 5: if (leads(x)) leader_resign(&x->me, 1); break;
+        case 6: free(lease_request("PATCH", lease_name, "application/merge-patch+json", ++label & 1 ? "{\"metadata\":{\"labels\":{\"c\":\"1\"}}}" : "{\"metadata\":{\"labels\":{\"c\":\"2\"}}}").text); break;
+        case 7:
+            if (deletions && dice(3) == 0) lease_delete(lease_name);
+            if (!deletions && dice(2) == 0) {                      /* killed, and started again: under its own name or another */
+                char name[32];
+                bool again = dice(2) == 0;
+                candidate_close(x, true);
+                snprintf(name, sizeof name, "node-%u", dice(1000));
+                if (again) snprintf(name, sizeof name, "%.30s", x->name);
+                candidate_make(x, lease_name, name);
+                x->cfg.retry_max_ms = 4000;
+                ASSERT_TRUE(candidate_open(x));
+            }
+            break;
+        default: break;
+        }
+        for (int k = 0; k < 4; k++) {
+            tick_all();
+            wait_all(3);
+            skip_ms(dice(200));
+        }
+        ASSERT_EQ(0, two_leaders);
+        ASSERT_EQ(0u, token_order_bad);
+    }
+    control("DELETE", "/faults", "%s", "");
+    control("POST", "/release", "{}");
+    for (int i = 0; i < 3; i++) all[i]->frozen = false;
+    for (int i = 0; i < 3000 && !leads(all[0]) && !leads(all[1]) && !leads(all[2]); i++) { pump_for(2); skip_ms(50); }
+    ASSERT_TRUE(leads(all[0]) || leads(all[1]) || leads(all[2]));
+}
+
+static void chaos_from(int *utest_result, candidate *a, candidate *b, candidate *c, uint64_t seed, bool deletions) {
+    candidate *all[3];
+    const char *asked = getenv("K8S_SEED"), *steps = getenv("K8S_STEPS");
+    all[0] = a;
+    all[1] = b;
+    all[2] = c;
+    dice_state = asked ? strtoull(asked, NULL, 10) : seed;
+    chaos(utest_result, all, deletions, steps ? atoi(steps) : 300);
+}
+
+UTEST_F(fault, chaos_with_restarts)  { ABC; chaos_from(utest_result, a, b, c, 20261116, false); EXPECT_GT(token_top, 0u); }
+UTEST_F(fault, chaos_with_deletions) { ABC; chaos_from(utest_result, a, b, c, 4, true); EXPECT_GT(token_top, 0u); }
 
 int main(int argc, const char *const argv[]) {
     mkdir("build", 0777);
