@@ -308,18 +308,20 @@ static void guard_set_times(guard *g, int64_t stop_at_ms, int64_t kill_at_ms) {
     g->kill_at_ms = kill_at_ms;
 }
 
-/* The guard is dead or does not do its work: what it guarded falls to us. True: all of it is gone. */
-static bool guard_sweep(guard *g) {
-    int status;
+/* Buries all that have died, also those that fell to us from elsewhere. True: we have no child left. */
+static bool guard_bury(void) {
     pid_t pid;
-    if (g->pid) {
-        kill(g->pid, SIGKILL);
-        close(g->socket);
-        g->pid = 0;                             /* reaped below; from then on the number may be somebody else's           */
-    }
-    guard_signal_all_below(SIGKILL);
-    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {}
+    while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0) {}
     return pid < 0 && errno == ECHILD;
+}
+
+/* The guard is dead, or alive and does not do its work: what it guarded falls to us. True: all of it is gone. */
+static bool guard_sweep(guard *g, bool alive) {
+    if (g->pid && alive) kill(g->pid, SIGKILL); /* dead, it may be buried already and the number be somebody else's        */
+    if (g->pid) close(g->socket);
+    g->pid = 0;
+    guard_signal_all_below(SIGKILL);
+    return guard_bury();
 }
 
 /* What the guard says; call it at every turn of the loop. False: nothing new. Once kill_at is over by `patience_ms` the guard is not waited
@@ -329,17 +331,17 @@ static bool guard_hear(guard *g, int64_t patience_ms, guard_report *report, int 
     memset(report, 0, sizeof *report);
     ssize_t n = g->pid ? recv(g->socket, report, sizeof *report, MSG_DONTWAIT) : 0;
     if (n == (ssize_t)sizeof *report && !report->gone) return true;
-    if (n == (ssize_t)sizeof *report) {
-        while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR) {}
+    if (n == (ssize_t)sizeof *report) {         /* its last word: it has no child left, and ends                          */
         close(g->socket);
         g->busy = false;
+        g->pid = 0;
         return true;
     }
     if (n < 0 && left > 0) {
         if (left < *wait_ms) *wait_ms = (int)left;
         return false;
     }
-    if (!guard_sweep(g)) {
+    if (!guard_sweep(g, n < 0)) {
         if (GUARD_KILL_AGAIN_MS < *wait_ms) *wait_ms = GUARD_KILL_AGAIN_MS;
         return false;
     }

@@ -245,7 +245,7 @@ static void hear_signals(run *r) {
     while (read(r->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         int number = (int)info.ssi_signo;
         bool ends = number == SIGTERM || number == SIGINT || number == SIGQUIT || (number == SIGHUP && !r->guard.busy);
-        if (number == SIGCHLD) continue;        /* only to wake us                                                        */
+        if (number == SIGCHLD) { guard_bury(); continue; }
         if (r->guard.busy) guard_tell(&r->guard, 0, 0, number);
         if (!ends) continue;
         r->stop_signal = number;
