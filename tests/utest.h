@@ -17,7 +17,7 @@
    and in one file UTEST_MAIN(), or UTEST_STATE(); and a main that calls utest_main(argc, argv).
 
    EXPECT_x goes on after a failure, ASSERT_x leaves the function it stands in. A failed set-up runs neither test nor tear-down; a
-   failed test is torn down. A helper that takes `int *utest_result` can use the macros as well. Exit status: how many tests failed.
+   failed test is torn down. A function that takes `int *utest_result` can use the macros as well. Exit status: how many tests failed.
 
    Where we differ, always to the strict side: numbers of different signs are compared by value; the exit status of 256 failures is
    not 0; a skip does not hide an earlier failure; the XML is escaped; an --output that cannot be written is an error; output is
