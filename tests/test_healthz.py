@@ -187,9 +187,8 @@ def test_client_that_never_ends_is_cut_off(p):
             pass
 
 
-def test_late_renewals(p):
-    """No descriptor to be had, so no renewal: 503 past the tolerance, on connections made before; 200 when it stands by again."""
-    a = Service(p, "a", "--lease", "12s", "--tolerance", "200ms")
+def late_answers(a):
+    """Takes the descriptors away some time after a renewal, asks on connections made before, gives them back. -> the answers"""
     pid = a.process.pid
     wait_for(lambda: a.ready().get("role") == "leader" and a.ready()["remaining_ms"] < 5200, "some time after a renewal")
     before = [a.connect() for _ in range(12)]
@@ -198,13 +197,23 @@ def test_late_renewals(p):
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1]))
     found = []
     for s in before:
-        s.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
-        found.append(s.recv(1000))
+        if not found or b"HTTP/1.1 503" not in found[-1]:
+            s.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            found.append(s.recv(1000))
+            time.sleep(0.35)
         s.close()
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    return found
+
+
+def test_late_renewals(p):
+    """No descriptor to be had, so no renewal: 503 past the tolerance; 200 when it stands by again. On a busy machine the connections may be too
+    old by then: a few attempts."""
+    a = Service(p, "a", "--lease", "12s", "--tolerance", "200ms")
+    for _ in range(4):
+        found = late_answers(a)
         if b"HTTP/1.1 503" in found[-1]:
             break
-        time.sleep(0.35)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
     check(found[0].startswith(b"HTTP/1.1 200") and b"HTTP/1.1 503" in found[-1] and b"tolerance of 200 ms" in found[-1], f"{found}")
     wait_for(lambda: a.get("/healthz")[0] == 200 and a.ready().get("role") == "leader", "well again")
 
@@ -224,7 +233,7 @@ def redis_leader_and_standby(p):
 
 def redis_stops_answering(p):
     server = with_redis(p)
-    a = Service(p, "a", "--lease", "6s", "--tolerance", "300ms")
+    a = Service(p, "a", "--lease", "12s", "--tolerance", "300ms")
     wait_for(lambda: a.ready().get("role") == "leader", "a leads")
     server.send_signal(signal.SIGSTOP)
     wait_for(lambda: a.get("/healthz")[0] == 503, "late renewals show")

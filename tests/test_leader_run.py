@@ -8,6 +8,7 @@ it leaves behind if told to. Two terms whose lines overlap are what must not be.
 """
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -16,7 +17,7 @@ import sys
 import time
 
 from k8s_client import Server
-from processes import HERE, LIMIT, Place, check, children, descendants, free_port, get, has_store, run_tests, stat_of, wait_for, with_redis
+from processes import HERE, LIMIT, Failed, Place, check, children, descendants, free_port, get, has_store, run_tests, stat_of, wait_for, with_redis
 
 
 # ---- the worker ------------------------------------------------------------------------------------------------------------------------
@@ -44,7 +45,7 @@ class Workplace(Place):
         super().__init__(program)
         self.journal = os.path.join(self.dir, "journal")
 
-    def work(self, name, *how, options=("--lease", "3s"), **more):
+    def work(self, name, *how, options=("--lease", "5s"), **more):
         return self.start("--id", name, *options, "--", sys.executable, os.path.abspath(__file__), "worker", self.journal, *how, **more)
 
     def terms(self):
@@ -237,6 +238,26 @@ def test_signals_are_forwarded(p):
     check(a.poll() is None, "it ended although the command goes on")
 
 
+def test_in_a_terminal(p):
+    """The command does not read from the terminal, where it would be stopped, and ^C reaches it."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(p.dir)
+        os.execv(p.program, [p.program, *p.store, "--", "bash", "-c", 'cat; trap "echo interrupted; exit 6" INT; echo ready; while :; do sleep 0.05; done'])
+    text = b""
+    try:
+        while b"ready" not in text:
+            text += os.read(terminal, 1000)
+        os.write(terminal, b"\x03")
+        while b"interrupted" not in text:
+            text += os.read(terminal, 1000)
+        check(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 6, f"{text}")
+    except OSError as e:
+        raise Failed(f"the terminal was closed: {text}") from e
+    finally:
+        os.close(terminal)
+
+
 def test_end_on_request(p):
     a = p.start("--id", "a", "--", "bash", "-c", f'trap "sleep 1; date +%s.%N >>{p.dir}/ended; exit 5" TERM; echo ready; while :; do sleep 0.05; done')
     check(a.stdout.readline() == "ready\n", "ready")
@@ -264,7 +285,7 @@ def test_stubborn_command_keeps_the_lease(p):
     b = p.work("b")
     a.send_signal(signal.SIGTERM)
     lines = p.terms().popitem()[1][2]
-    wait_for(lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) - list(p.terms().values())[0][0] > 5e9, "more than a lease")
+    wait_for(lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) - list(p.terms().values())[0][0] > 7e9, "more than a lease")
     check(len(p.terms()) == 1 and p.terms().popitem()[1][2] > lines and a.poll() is None, "the command goes on, and so does its lease")
     os.kill(p.terms().popitem()[1][3].pop(), signal.SIGKILL)
     check(a.wait(LIMIT) == 137, "its status in the end")
@@ -333,7 +354,7 @@ def test_leader_run_is_stopped(p):
 
 
 def test_leader_run_is_stopped_once(p):
-    a = p.work("a", "stubborn", options=("--lease", "3s", "--once"))
+    a = p.work("a", "stubborn", options=("--lease", "5s", "--once"))
     p.at_work(1)
     p.work("b")
     a.send_signal(signal.SIGSTOP)
@@ -422,7 +443,7 @@ def test_its_whole_group_is_killed(p):
 
 
 def test_many_candidates_killed_in_turn(p):
-    everyone = [p.work(f"n{i}", "stubborn", "daemon", options=("--lease", "3s", "--grace", "100ms")) for i in range(4)]
+    everyone = [p.work(f"n{i}", "stubborn", "daemon", options=("--lease", "5s", "--grace", "100ms")) for i in range(4)]
     for term in range(1, 4):
         p.at_work(term, 2)
         leader = json.loads(p.run("--status", "--json").stdout)["leader"]
