@@ -1710,6 +1710,7 @@ static void chaos(int *utest_result, candidate *all[3], bool deletions, int step
         all[i]->cfg.retry_max_ms = 4000;
         ASSERT_TRUE(candidate_open(all[i]));
     }
+    for (int i = 0; deletions && i < 3; i++) WAIT(!saw(all[i], ""));   /* nobody has seen nothing when the first one is deleted */
     for (int step = 0; step < steps; step++) {
         candidate *x = all[dice(3)];
         switch (dice(10)) {
