@@ -84,7 +84,8 @@
                your own: three functions, see leader_backend below and examples/custom_backend.c
 
    COMPILE OPTIONS, global (the same wherever leader.h is included)
-       LEADER_STATIC       everything static: a private copy in this file. Implies LEADER_IMPLEMENTATION.
+       LEADER_STATIC       everything static: a private copy in this file, for elections that only this file touches. Implies
+                           LEADER_IMPLEMENTATION.
        LEADER_API          linkage of the public functions, e.g. __declspec(dllexport). Default: extern.
        LEADER_WITH_REDIS, LEADER_WITH_K8S   include that backend.
    COMPILE OPTIONS, implementation only
@@ -1252,7 +1253,7 @@ static void leader_acquired_(leader_t *l, const leader_record *seen) {
 
 /* Somebody holds it, nobody does, or the store failed: report what was seen, plan the next attempt. */
 static void leader_looked_(leader_t *l, int op, leader_result result, const leader_record *seen) {
-    bool other = strcmp(seen->holder, l->identity) != 0 || result == LEADER_E_DUPLICATE;
+    bool other = strcmp(seen->holder, l->identity) != 0 || result == LEADER_E_DUPLICATE || l->cfg.observe_only;
     if (result >= 0 || result == LEADER_E_DUPLICATE) {
         l->confirmed_ms = l->now_ms;
         leader_enter_(l, l->state, NULL, 0);
