@@ -66,7 +66,7 @@ static void cas_learn(candidate *c, const cas_object *object) {
         if (object->lease_ms > cl->longest_ms) cl->longest_ms = object->lease_ms;
         if (object->nonce != cl->nonce) cl->forgot = false;         /* another's: its lease or its release decides now */
     }
-    if (!cas_same_form(object, &cl->known)) cl->seen_ms = run.breaks.seen_at_send ? cl->sent_ms : now_ms;
+    if (!cas_same_form(object, &cl->known)) cl->seen_ms = run.breaks.seen_at_request ? c->request_ms : now_ms;
     if (object->version > cl->highest) cl->highest = object->version;
     if (object->token   > cl->highest) cl->highest = object->token;
     uint64_t uid = object->exists ? object->uid : cl->known.uid;

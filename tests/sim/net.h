@@ -71,7 +71,6 @@ static void client_send(candidate *c, message *m) {
     cl->wait_id    = m->id;
     cl->wait_op    = m->op;
     cl->answered   = false;
-    cl->sent_ms    = candidate_ms(c);
     note(c, "sends %s #%llu", op_names[m->op], (unsigned long long)m->id);
     if (sim.now_us < sim.outage_us && rng_percent(&sim.net_rng, 50)) { net_reset(c); return; }
     if (net_loses(c->cut_requests_us, FAULT_LOST_REQUEST)) { note(c, "  (which is lost)"); return; }

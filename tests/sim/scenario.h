@@ -27,7 +27,7 @@ static void draw_plan(candidate *c, int64_t base_ms, bool mixed) {
 }
 
 /* Clock rates: any two within what the lease allows, the TTL store's server (rate 1) included. */
-static void draw_rates(void) {
+static void draw_rates(bool edge) {
     sim_rng *r = &sim.rng;
     int64_t room = INT64_MAX, shortest_ms = INT64_MAX, latest_ms = 0;
     for (int i = 0; i < sim.count; i++) {
@@ -39,7 +39,7 @@ static void draw_rates(void) {
         if (plan_deadline_ms(p) > latest_ms) latest_ms = plan_deadline_ms(p);
     }
     if (sim.forgets) room = (shortest_ms - 4) * SIM_RATE_ONE / (latest_ms + 4);       /* own leases are waited for, too */
-    int64_t spread = rng_percent(r, 40) ? SIM_RATE_ONE : rng_percent(r, 50) ? room : rng_range(r, SIM_RATE_ONE, room);
+    int64_t spread = edge ? room : rng_percent(r, 40) ? SIM_RATE_ONE : rng_percent(r, 50) ? room : rng_range(r, SIM_RATE_ONE, room);
     if (run.breaks.rates_past_limit) spread = room * 5 / 4;
     sim.rate_lo = SIM_RATE_ONE * (int64_t)SIM_RATE_ONE / rng_range(r, SIM_RATE_ONE, spread) + 1;
     sim.rate_hi = sim.rate_lo * spread / SIM_RATE_ONE - 1;
@@ -47,30 +47,37 @@ static void draw_rates(void) {
 }
 
 static int64_t draw_rate(void) {
-    int64_t pick = rng_range(&sim.rng, 0, 3);
+    int64_t pick = rng_range(&sim.rng, 0, sim.edge ? 1 : 3);
     return pick == 0 ? sim.rate_lo : pick == 1 ? sim.rate_hi : rng_range(&sim.rng, sim.rate_lo, sim.rate_hi);
 }
 
-static void draw_network(int64_t base_ms) {
+static void draw_network(int64_t base_ms, bool edge) {
     sim_rng *r = &sim.rng;
     sim.delay_lo_us = rng_log(r, 50, 2000);
     sim.calm_us     = sim.delay_lo_us + rng_log(r, 100, base_ms * 20);
-    sim.delay_hi_us = rng_percent(r, 80) ? sim.calm_us : sim.calm_us + rng_range(r, base_ms * 20, base_ms * 100);
+    sim.delay_hi_us = rng_percent(r, 90) ? sim.calm_us : sim.calm_us + rng_range(r, base_ms * 20, base_ms * 100);
     sim.tail_us     = sim.delay_hi_us + rng_log(r, base_ms * 100, base_ms * 3000);
     sim.tail_permille      = rng_percent(r, 40) ? 0 : (int)rng_log(r, 1, 200);
+    if (edge) {                                          /* now and then a request under way for most of its time-out */
+        sim.delay_hi_us   = sim.calm_us;
+        sim.tail_us       = sim.calm_us + base_ms * rng_range(r, 50, 200);
+        sim.tail_permille = (int)rng_range(r, 50, 300);
+    }
     sim.lose_permille      = rng_percent(r, 40) ? 0 : (int)rng_log(r, 1, 200);
     sim.duplicate_permille = rng_percent(r, 50) ? 0 : (int)rng_log(r, 1, 200);
 }
 
-static void draw_faults(void) {
+static void draw_faults(bool edge) {
     static const char letters[STORE_KINDS] = { 't', 'c', 'f' };
     for (int f = 0; f < FAULT_KINDS; f++) {
         sim.mean_us[f] = 0;
-        if (!strchr(fault_info[f].stores, letters[sim.store]) || !rng_percent(&sim.rng, 30)) continue;
+        if (!strchr(fault_info[f].stores, letters[sim.store]) || !rng_percent(&sim.rng, edge ? 8 : 30)) continue;
         sim.mean_us[f] = rng_log(&sim.rng, sim.lease_max_ms * 1000, sim.lease_max_ms * 40000);
         if (strchr(fault_info[f].stores, '!')) sim.forgets = true;
     }
     if (sim.mean_us[FAULT_EVICT_LEASE] && sim.mean_us[FAULT_EVICT_WITNESS]) sim.forgets = true;
+    fault_kind cut = sim.store == STORE_FILE ? FAULT_STALL : FAULT_PARTITION;
+    if (edge) sim.mean_us[cut] = rng_log(&sim.rng, sim.lease_max_ms * 2000, sim.lease_max_ms * 8000);
 }
 
 /* Files: some candidates share a machine, and with it a clock; or a machine, but not the time namespace. */
@@ -115,14 +122,17 @@ static void draw_scenario(uint64_t seed, store_kind store) {
         sim.all[1].name = sim.all[0].name;
         sim.all[0].plan.reclaim = sim.all[1].plan.reclaim = false;
     }
-    draw_network(base_ms);
-    draw_faults();
+    /* Some scenarios go to the edge of the promise: clocks that differ as much as they may, slow answers, and leaders that
+       are cut off from the store. */
+    sim.edge = rng_percent(r, 20);
+    draw_network(base_ms, sim.edge);
+    draw_faults(sim.edge);
     if (mixed && sim.forgets) for (int i = 0; i < sim.count; i++) {    /* a lease that nobody remembers is waited for only */
         candidate_plan *p = &sim.all[i].plan;                         /* as long as the waiter's own                      */
         p->lease_ms = base_ms + (p->lease_ms - base_ms) / 16;
         p->deadline_ms = p->renew_ms = 0;
     }
-    draw_rates();
+    draw_rates(sim.edge);
     for (int i = 0; i < sim.count; i++) {
         sim_clock k = { rng_log(r, 1, 1000000000) * 1000 + rng_range(r, 0, 999), 0, draw_rate() };
         sim.clocks[i] = k;

@@ -13,7 +13,7 @@ static const char *const store_names[STORE_KINDS] = { "ttl", "cas", "file" };
     X(token_not_raised,    "the TTL store begins a term without raising the token")                                     \
     X(take_early,          "the CAS client takes over one retry before the lease has passed")                           \
     X(adopt_without_write, "the CAS client finds its own record and takes it as it stands")                             \
-    X(seen_at_send,        "the CAS client counts the observed lease from the request instead of the reply")            \
+    X(seen_at_request,     "the CAS client counts the observed lease from the request instead of the reply")            \
     X(expire_early,        "the TTL store lets a lease go at its renew deadline")                                       \
     X(ignore_nonce,        "the TTL store goes by the name alone")                                                      \
     X(rates_past_limit,    "clock rates differ by more than L/D")
@@ -110,7 +110,7 @@ typedef struct client {                                         /* a candidate's
     bool       answered, noticed;
     message    reply;
     int64_t    longest_ms;                                      /* longest lease seen                                 */
-    int64_t    sent_ms, block_us;
+    int64_t    block_us;
     /* compare-and-swap store only: what it remembers of the record */
     bool       seen_any, forgot;
     cas_object known;
@@ -178,7 +178,7 @@ typedef struct world {
     sim_clock   clocks[SIM_CANDIDATES_MAX];                     /* by host                                            */
     candidate  *running;                                        /* NULL: the simulator itself                         */
     /* scenario */
-    bool        forgets;
+    bool        forgets, edge;
     int64_t     rate_lo, rate_hi;
     int64_t     lease_max_ms;
     int64_t     mean_us[FAULT_KINDS];                           /* between two faults of a kind; 0: never             */
