@@ -60,6 +60,7 @@ ALL_SUITES  += 'healthz 300 $(MAKE) -s $(OUT)/examples/healthz && tests/test_hea
 ALL_SUITES  += 'cache 300 $(MAKE) -s $(OUT)/examples/cache && tests/test_cache.py'
 ALL_SUITES  += 'leader_run 600 $(MAKE) -s $(OUT)/leader-run $(OUT)/leader-run-pod && tests/test_leader_run.py'
 ALL_SUITES  += 'install 300 tests/test_install.sh'
+ALL_SUITES  += 'wine 600 tests/test_wine.sh'
 ALL_SUITES  += 'mutation 1200 tests/mutation'
 ALL_SUITES  += 'matrix 900 tests/matrix --all'
 

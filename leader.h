@@ -1219,6 +1219,9 @@ static void leader_start_release_(leader_t *l) {
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
+/* How long the success of the present request is good for. */
+static int64_t leader_valid_until_(const leader_t *l) { return l->sent_ms + l->cfg.renew_deadline_ms - (l->cfg.clock_ms ? 0 : LEADER_CLOCK_GRAIN_MS_); }
+
 static void leader_acquired_(leader_t *l, const leader_record *seen) {
     const leader_config *cfg = &l->cfg;
     uint64_t min_token = l->highest_token + 1;
@@ -1235,7 +1238,7 @@ static void leader_acquired_(leader_t *l, const leader_record *seen) {
         return;
     }
     l->token = l->highest_token = seen->token;
-    l->lease_until_ms = l->sent_ms + cfg->renew_deadline_ms - LEADER_CLOCK_GRAIN_MS_;
+    l->lease_until_ms = leader_valid_until_(l);
     if (l->now_ms >= l->lease_until_ms) {       /* too late to start a term: the next attempt adopts the record   */
         leader_fail_(l, LEADER_OP_ACQUIRE_, LEADER_E_TIMEOUT, "the answer came after the renew deadline");
         leader_plan_attempt_(l, LEADER_E_TIMEOUT, seen);
@@ -1277,7 +1280,7 @@ static void leader_renewed_(leader_t *l) {
     LEADER_KEEP_(l, success_ms, l->now_ms);
     l->error_now = false;
     l->retries = 0;
-    l->lease_until_ms = l->sent_ms + l->cfg.renew_deadline_ms - LEADER_CLOCK_GRAIN_MS_;
+    l->lease_until_ms = leader_valid_until_(l);
     l->next_ms = l->sent_ms + l->cfg.renew_ms;
     l->confirmed_ms = l->now_ms;
     leader_enter_(l, l->state, NULL, 0);
