@@ -251,8 +251,8 @@ static void leader_k8s_free_(leader_k8s_buf_ *b) {
 
 /* ---- reading a Lease ------------------------------------------------------------------------------------------------------------ */
 
-static leader_json_ leader_k8s_member_(leader_json_ object, const char *name)   /* a null is as good as absent                */
-{
+/* A null is as good as absent. */
+static leader_json_ leader_k8s_member_(leader_json_ object, const char *name) {
     leader_json_ value;
     if (!leader_json_member_(object, name, &value) || (value.len == 4 && memcmp(value.at, "null", 4) == 0)) {
         value.at = "";
@@ -261,8 +261,8 @@ static leader_json_ leader_k8s_member_(leader_json_ object, const char *name)   
     return value;
 }
 
-static bool leader_k8s_text_(leader_json_ object, const char *name, char *buf, size_t cap)  /* false: there, but not usable   */
-{
+/* "" if it is absent; false if it is there, but not a string that fits. */
+static bool leader_k8s_text_(leader_json_ object, const char *name, char *buf, size_t cap) {
     leader_json_ value = leader_k8s_member_(object, name);
     buf[0] = 0;
     return value.len == 0 || leader_json_string_(value, buf, cap);
@@ -485,10 +485,9 @@ static int64_t leader_k8s_now_(const leader_k8s *self) { return self->host_.now_
 static void leader_k8s_log_(const leader_k8s *self, leader_level level, const char *format, ...) LEADER_PRINTF_(3, 4);
 static void leader_k8s_log_(const leader_k8s *self, leader_level level, const char *format, ...) {
     char text[512];
-    int len = snprintf(text, sizeof text, "Lease %s/%s: ", self->namespace_, self->name_);
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text + len, sizeof text - (size_t)len, format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     self->host_.log(self->host_.core, level, text);
 }
@@ -668,6 +667,7 @@ static bool leader_k8s_prepare_(leader_k8s *self, leader_k8s_transfer_ *t) {
         ok = ok && curl_easy_setopt(easy, CURLOPT_SSLCERT, self->cert_file_) == CURLE_OK;
         ok = ok && curl_easy_setopt(easy, CURLOPT_SSLKEY, self->key_file_) == CURLE_OK;
     }
+    if (t == &self->watch_) (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, 10L);     /* requests are timed by the core   */
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, 10L);
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, 5L);
@@ -1292,7 +1292,10 @@ static void leader_k8s_close_(void *user) {
     }
     leader_k8s_rehome_(self);
     for (i = 0; i < LEADER_FDS_MAX; i++)
-        if (self->sockets_[i].events) leader_k8s_watch_fd_(self, (curl_socket_t)self->sockets_[i].fd, 0);
+        if (self->sockets_[i].events) {
+            (void)curl_multi_assign((CURLM *)self->client_->multi_, (curl_socket_t)self->sockets_[i].fd, NULL);
+            leader_k8s_watch_fd_(self, (curl_socket_t)self->sockets_[i].fd, 0);
+        }
     while (*link && *link != self) link = &(*link)->next_;
     if (*link) *link = self->next_;
     if (!self->client_->members_ && self->client_->multi_) {
