@@ -1130,7 +1130,8 @@ static leader_result leader_call_(leader_t *l, leader_record *seen) {
                || (result == LEADER_HELD && (l->op == LEADER_OP_ACQUIRE_ || l->op == LEADER_OP_OBSERVE_))
                || (result == LEADER_LOST && (l->op == LEADER_OP_RENEW_ || l->op == LEADER_OP_RELEASE_));
     if (!wanted || seen->token > INT64_MAX) {
-        leader_host_log_(l, LEADER_LOG_ERROR, wanted ? "the store's token is beyond all reason" : "the backend gave an answer that does not belong to the request");
+        leader_host_log_(l, LEADER_LOG_ERROR, wanted ? "the store's token is beyond all reason"
+                                                     : "the backend gave an answer that does not belong to the request");
         memset(seen, 0, sizeof *seen);
         result = wanted ? LEADER_E_CORRUPT : LEADER_E_STATE;
     }
@@ -1220,7 +1221,9 @@ static void leader_start_release_(leader_t *l) {
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 /* How long the success of the present request is good for. */
-static int64_t leader_valid_until_(const leader_t *l) { return l->sent_ms + l->cfg.renew_deadline_ms - (l->cfg.clock_ms ? 0 : LEADER_CLOCK_GRAIN_MS_); }
+static int64_t leader_valid_until_(const leader_t *l) {
+    return l->sent_ms + l->cfg.renew_deadline_ms - (l->cfg.clock_ms ? 0 : LEADER_CLOCK_GRAIN_MS_);
+}
 
 static void leader_acquired_(leader_t *l, const leader_record *seen) {
     const leader_config *cfg = &l->cfg;
@@ -1232,7 +1235,8 @@ static void leader_acquired_(leader_t *l, const leader_record *seen) {
     l->answered = true;
     if (seen->token < min_token) {
         char text[120];
-        snprintf(text, sizeof text, "the store gave token %llu, but %llu was seen before", (unsigned long long)seen->token, (unsigned long long)l->highest_token);
+        snprintf(text, sizeof text, "the store gave token %llu, but %llu was seen before", (unsigned long long)seen->token,
+                 (unsigned long long)l->highest_token);
         leader_fail_(l, LEADER_OP_ACQUIRE_, LEADER_E_CORRUPT, text);
         leader_plan_attempt_(l, LEADER_E_CORRUPT, seen);
         return;
@@ -1251,7 +1255,8 @@ static void leader_acquired_(leader_t *l, const leader_record *seen) {
     l->confirmed_ms = l->now_ms;
     LEADER_KEEP_(l, success_ms, l->now_ms);
     if (l->now_ms > l->hold_until_ms) leader_start_term_(l);
-    else leader_log_(l, LEADER_LOG_WARN, "the store had forgotten its holder: leading only after %lld ms", (long long)(l->hold_until_ms - l->now_ms));
+    else leader_log_(l, LEADER_LOG_WARN, "the store had forgotten its holder: leading only after %lld ms",
+                     (long long)(l->hold_until_ms - l->now_ms));
 }
 
 /* Somebody holds it, nobody does, or the store failed: report what was seen, plan the next attempt. */
@@ -1581,7 +1586,8 @@ LEADER_API const char *leader_make_identity(char *buf, size_t cap, const char *p
     if (cap == 0) return buf;
     if (cap > LEADER_IDENTITY_MAX + 1) cap = LEADER_IDENTITY_MAX + 1;
     leader_host_name_(host, sizeof host);
-    size_t tail_len = (size_t)snprintf(tail, sizeof tail, "-%ld-%08lx", (long)leader_pid_(), (unsigned long)(LEADER_RANDOM64() & 0xffffffffu));
+    unsigned long chance = (unsigned long)(LEADER_RANDOM64() & 0xffffffffu);
+    size_t tail_len = (size_t)snprintf(tail, sizeof tail, "-%ld-%08lx", (long)leader_pid_(), chance);
     int wanted = snprintf(buf, cap, "%s%s%s", prefix ? prefix : "", prefix && prefix[0] ? "-" : "", host[0] ? host : "host");
     /* What makes it unique is at the end: the rest gives way to it, cut at a whole character. */
     size_t keep = cap > tail_len ? cap - tail_len - 1 : 0;
@@ -1634,23 +1640,36 @@ static bool leader_check_times_(leader_config *c, char *why, size_t cap) {
     }
     if (c->renew_retries < -1 || c->renew_retries > 1000) LEADER_REFUSE_("renew_retries (%d) is not within -1..1000", c->renew_retries);
     if (!c->lease_ms)           c->lease_ms = 15000;
-    if (c->lease_ms < 30) LEADER_REFUSE_("lease_ms (%lld) is too short: renewal, retries and deadline need at least 30", LEADER_LL_(c->lease_ms));
+    if (c->lease_ms < 30)
+        LEADER_REFUSE_("lease_ms (%lld) is too short: renewal, retries and deadline need at least 30", LEADER_LL_(c->lease_ms));
     if (!c->renew_deadline_ms)  c->renew_deadline_ms = c->lease_ms * 2 / 3;
     if (!c->renew_ms)           c->renew_ms = c->lease_ms / 3;
-    if (c->renew_deadline_ms >= c->lease_ms) LEADER_REFUSE_("renew_deadline_ms (%lld) must be less than lease_ms (%lld)", LEADER_LL_(c->renew_deadline_ms), LEADER_LL_(c->lease_ms));
-    if (c->renew_ms >= c->renew_deadline_ms) LEADER_REFUSE_("renew_ms (%lld) must be less than renew_deadline_ms (%lld)", LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
+    if (c->renew_deadline_ms >= c->lease_ms)
+        LEADER_REFUSE_("renew_deadline_ms (%lld) must be less than lease_ms (%lld)",
+                       LEADER_LL_(c->renew_deadline_ms), LEADER_LL_(c->lease_ms));
+    if (c->renew_ms >= c->renew_deadline_ms)
+        LEADER_REFUSE_("renew_ms (%lld) must be less than renew_deadline_ms (%lld)",
+                       LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
     int64_t slack = c->renew_deadline_ms - c->renew_ms;
     if (!c->renew_retry_ms)     c->renew_retry_ms = leader_max_(1, leader_min_(500, slack / 10));
     if (!c->renew_retries)      c->renew_retries = 3;
     if (!c->retry_ms)           c->retry_ms = leader_max_(1, leader_min_(2000, c->renew_ms));
     if (!c->retry_max_ms)       c->retry_max_ms = leader_max_(60000, c->retry_ms);
     if (!c->request_timeout_ms) c->request_timeout_ms = leader_max_(1, slack / 2);
-    if (c->renew_ms < 1 || slack <= LEADER_CLOCK_GRAIN_MS_ + 1) LEADER_REFUSE_("lease_ms (%lld) is too short: renew_ms (%lld), renew_deadline_ms (%lld)", LEADER_LL_(c->lease_ms), LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
-    if (c->retry_max_ms < c->retry_ms) LEADER_REFUSE_("retry_max_ms (%lld) must not be less than retry_ms (%lld)", LEADER_LL_(c->retry_max_ms), LEADER_LL_(c->retry_ms));
-    if (c->request_timeout_ms > slack) LEADER_REFUSE_("request_timeout_ms (%lld) does not fit between renew_ms (%lld) and renew_deadline_ms (%lld)", LEADER_LL_(c->request_timeout_ms), LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
+    if (c->renew_ms < 1 || slack <= LEADER_CLOCK_GRAIN_MS_ + 1)
+        LEADER_REFUSE_("lease_ms (%lld) is too short: renew_ms (%lld), renew_deadline_ms (%lld)",
+                       LEADER_LL_(c->lease_ms), LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
+    if (c->retry_max_ms < c->retry_ms)
+        LEADER_REFUSE_("retry_max_ms (%lld) must not be less than retry_ms (%lld)",
+                       LEADER_LL_(c->retry_max_ms), LEADER_LL_(c->retry_ms));
+    if (c->request_timeout_ms > slack)
+        LEADER_REFUSE_("request_timeout_ms (%lld) does not fit between renew_ms (%lld) and renew_deadline_ms (%lld)",
+                       LEADER_LL_(c->request_timeout_ms), LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
     int64_t need = 0;
     for (int i = 0; i < c->renew_retries && need <= slack; i++) need += leader_retry_delay_(c, i);
-    if (need >= slack) LEADER_REFUSE_("renew_retries (%d) from renew_retry_ms (%lld) on do not fit between renew_ms (%lld) and renew_deadline_ms (%lld)", c->renew_retries, LEADER_LL_(c->renew_retry_ms), LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
+    if (need >= slack)
+        LEADER_REFUSE_("renew_retries (%d) from renew_retry_ms (%lld) on do not fit between renew_ms (%lld) and renew_deadline_ms (%lld)",
+                       c->renew_retries, LEADER_LL_(c->renew_retry_ms), LEADER_LL_(c->renew_ms), LEADER_LL_(c->renew_deadline_ms));
     return true;
 }
 
@@ -1793,7 +1812,8 @@ static const char *leader_file_tail_(const char *path) {
 
 static leader_result leader_file_errno_(leader_file *f, const char *what, const char *name) {
     int e = errno;
-    return leader_file_fail_(f, e == EACCES || e == EPERM ? LEADER_E_AUTH : LEADER_E_IO, "%s %s: %s", what, leader_file_tail_(name), strerror(e));
+    leader_result code = e == EACCES || e == EPERM ? LEADER_E_AUTH : LEADER_E_IO;
+    return leader_file_fail_(f, code, "%s %s: %s", what, leader_file_tail_(name), strerror(e));
 }
 
 /* -- reading the directory and its records -- */
@@ -1805,7 +1825,9 @@ static uint64_t leader_file_number_(const char *name) {
     return name[0] != '0' && leader_json_u64_(digits, &n) ? n : 0;
 }
 
-static void leader_file_number_name_(char name[LEADER_FILE_NAME_MAX_], uint64_t number) { snprintf(name, LEADER_FILE_NAME_MAX_, "%llu", (unsigned long long)number); }
+static void leader_file_number_name_(char name[LEADER_FILE_NAME_MAX_], uint64_t number) {
+    snprintf(name, LEADER_FILE_NAME_MAX_, "%llu", (unsigned long long)number);
+}
 
 /* Does the name stand for the very file that is open as fd? OK, LOST, or E_IO: it cannot be told, see errno. */
 static leader_result leader_file_is_(int dir, const char *name, int fd) {
@@ -1863,7 +1885,9 @@ static leader_result leader_file_list_(leader_file *f, int dir, uint64_t base, l
     memset(listing, 0, sizeof *listing);
     listing->base = base;
     if (!leader_file_names_(dir, leader_file_list_name_, listing)) return leader_file_errno_(f, "cannot list", f->dir);
-    if (listing->highest > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s/%llu: no record has such a number", leader_file_tail_(f->dir), (unsigned long long)listing->highest);
+    if (listing->highest > LEADER_NUMBER_MAX_)
+        return leader_file_fail_(f, LEADER_E_CORRUPT, "%s/%llu: no record has such a number",
+                                 leader_file_tail_(f->dir), (unsigned long long)listing->highest);
     return LEADER_OK;
 }
 
@@ -1954,10 +1978,13 @@ static leader_result leader_file_read_(leader_file *f, int dir, const char *name
     if (*fd < 0 && errno == ELOOP) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link", shown);
     if (*fd < 0 || fstat(*fd, &st) != 0) return leader_file_errno_(f, "cannot open", shown);
     if (!S_ISREG(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", shown);
-    while (len < sizeof text && ((got = read(*fd, text + len, sizeof text - len)) > 0 || (got < 0 && errno == EINTR))) len += got > 0 ? (size_t)got : 0;
+    while (len < sizeof text && ((got = read(*fd, text + len, sizeof text - len)) > 0 || (got < 0 && errno == EINTR)))
+        len += got > 0 ? (size_t)got : 0;
     if (got < 0) return leader_file_errno_(f, "cannot read", shown);
     r->form = (uint64_t)st.st_size;
-    if (len > LEADER_FILE_TEXT_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s has %lld bytes, a record at most %d", shown, (long long)st.st_size, LEADER_FILE_TEXT_MAX_);
+    if (len > LEADER_FILE_TEXT_MAX_)
+        return leader_file_fail_(f, LEADER_E_CORRUPT, "%s has %lld bytes, a record at most %d",
+                                 shown, (long long)st.st_size, LEADER_FILE_TEXT_MAX_);
     if (leader_file_parse_(text, len, r, why, sizeof why)) return LEADER_OK;
     return leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: %s", shown, why);
 }
@@ -1967,7 +1994,8 @@ static leader_result leader_file_read_number_(leader_file *f, int dir, uint64_t 
     leader_file_number_name_(name, number);
     leader_result result = leader_file_read_(f, dir, name, r, fd);
     r->number = number;
-    if (result == LEADER_OK && r->token > number) result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: token is above its number", leader_file_shown_(f, name, full, sizeof full));
+    if (result == LEADER_OK && r->token > number)
+        result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s is no lease record: token is above its number", leader_file_shown_(f, name, full, sizeof full));
     return result;
 }
 
@@ -1986,7 +2014,9 @@ static leader_result leader_file_present_(leader_file *f, int dir, leader_lease_
 
 /* -- who holds it, and until when -- */
 
-static bool leader_file_same_boot_(const leader_file *f, const leader_lease_ *r) { return f->boot_id[0] && strcmp(f->boot_id, r->boot_id) == 0; }
+static bool leader_file_same_boot_(const leader_file *f, const leader_lease_ *r) {
+    return f->boot_id[0] && strcmp(f->boot_id, r->boot_id) == 0;
+}
 
 static int64_t leader_file_claim_(const leader_lease_ *r) { return leader_max_((int64_t)r->lease_ms, (int64_t)r->hold_off_ms); }
 
@@ -2015,7 +2045,8 @@ static bool leader_file_in_doubt_(const leader_file *f, const leader_request *q)
 static int64_t leader_file_rest_(const leader_file *f, const leader_lease_ *r, int64_t full_ms) {
     int64_t now = f->host.now_ms(f->host.core), from = f->seen_since_ms;
     if (r) full_ms = leader_file_claim_(r);
-    if (r && leader_file_same_boot_(f, r) && r->time_namespace && r->time_namespace == f->time_namespace && r->stamp_ms && (int64_t)r->stamp_ms <= now) from = (int64_t)r->stamp_ms;
+    bool shared = r && leader_file_same_boot_(f, r) && r->time_namespace && r->time_namespace == f->time_namespace;
+    if (shared && r->stamp_ms && (int64_t)r->stamp_ms <= now) from = (int64_t)r->stamp_ms;
     return leader_max_(0, from + full_ms + 1 - now);
 }
 
@@ -2027,7 +2058,8 @@ static void leader_file_name_(char name[LEADER_FILE_NAME_MAX_], const char *kind
 
 static bool leader_file_local_(int dir) {
 #if defined(__linux__)
-    static const unsigned long known[] = {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0xF2F52010, 0x794C7630, 0x858458F6, 0x2FC12FC1, 0xCA451A4E};
+    static const unsigned long known[] = {0xEF53, 0x58465342, 0x9123683E, 0x01021994, 0xF2F52010, 0x794C7630, 0x858458F6,
+                                          0x2FC12FC1, 0xCA451A4E};
     struct statfs s;                            /* ext, xfs, btrfs, tmpfs, f2fs, overlay, ramfs, zfs, bcachefs    */
     if (fstatfs(dir, &s) != 0) return false;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) if (((unsigned long)s.f_type & 0xffffffffu) == known[i]) return true;
@@ -2060,7 +2092,8 @@ static bool leader_file_lock_free_(int dir, const char *name, uint64_t device, u
 static bool leader_file_dead_(const leader_file *f, int dir, const leader_lease_ *r) {
     char name[LEADER_FILE_NAME_MAX_];
     leader_file_name_(name, "lock", r->nonce);
-    return r->lock_inode && leader_file_same_boot_(f, r) && leader_file_local_(dir) && leader_file_lock_free_(dir, name, r->lock_device, r->lock_inode);
+    return r->lock_inode && leader_file_same_boot_(f, r) && leader_file_local_(dir)
+        && leader_file_lock_free_(dir, name, r->lock_device, r->lock_inode);
 }
 
 /* Takes our lock, if it is not held already. Without one, a crash costs the standbys the rest of the lease. */
@@ -2200,7 +2233,9 @@ static leader_result leader_file_write_(leader_file *f, int dir, uint64_t base, 
     errno = e;
     if (e == 0) result = leader_file_settle_(f, dir, base, number, fd, durable);
     else if (e == EEXIST || e == ENOENT) result = LEADER_LOST;
-    else if (e == EPERM || e == EOPNOTSUPP || e == ENOSYS || e == EMLINK) result = leader_file_fail_(f, LEADER_E_CONFIG, "the file system of %s has no hard links: put the lease on one that has", leader_file_tail_(f->dir));
+    else if (e == EPERM || e == EOPNOTSUPP || e == ENOSYS || e == EMLINK)
+        result = leader_file_fail_(f, LEADER_E_CONFIG, "the file system of %s has no hard links: put the lease on one that has",
+                                   leader_file_tail_(f->dir));
     else result = leader_file_errno_(f, "cannot link a record in", f->dir);
     if (result == LEADER_OK) {
         leader_file_shut_(&f->base_fd);
@@ -2247,7 +2282,9 @@ static leader_result leader_file_enter_(leader_file *f, int *dir) {
     *dir = open(f->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (*dir >= 0) { leader_file_watch_(f, *dir); return LEADER_OK; }
     if (errno == ENOENT) return LEADER_LOST;
-    if (errno == ELOOP || errno == ENOTDIR) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is in the way: it must be a directory, not a file or a link", leader_file_tail_(f->dir));
+    if (errno == ELOOP || errno == ENOTDIR)
+        return leader_file_fail_(f, LEADER_E_CONFIG, "%s is in the way: it must be a directory, not a file or a link",
+                                 leader_file_tail_(f->dir));
     return leader_file_errno_(f, "cannot open", f->dir);
 }
 
@@ -2257,7 +2294,8 @@ static leader_result leader_file_look_at_path_(leader_file *f, leader_lease_ *r)
     struct stat st;
     memset(r, 0, sizeof *r);
     if (lstat(f->path, &st) != 0) return errno == ENOENT ? LEADER_LOST : leader_file_errno_(f, "cannot look at", f->path);
-    if (S_ISLNK(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link: name the file itself", leader_file_tail_(f->path));
+    if (S_ISLNK(st.st_mode))
+        return leader_file_fail_(f, LEADER_E_CONFIG, "%s is a symbolic link: name the file itself", leader_file_tail_(f->path));
     if (!S_ISREG(st.st_mode)) return leader_file_fail_(f, LEADER_E_CONFIG, "%s is not a regular file", leader_file_tail_(f->path));
     int fd = -1;
     leader_result result = leader_file_read_(f, AT_FDCWD, f->path, r, &fd);
@@ -2290,7 +2328,9 @@ static leader_result leader_file_take_(leader_file *f, int dir, const leader_req
     bool doubt = leader_file_in_doubt_(f, q);
     if ((base == 0 || doubt) && number < clock) number = clock;
     if (number < q->min_token) number = q->min_token;
-    if (number > LEADER_NUMBER_MAX_) return leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left above %llu", leader_file_tail_(f->dir), (unsigned long long)base);
+    if (number > LEADER_NUMBER_MAX_)
+        return leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left above %llu",
+                                 leader_file_tail_(f->dir), (unsigned long long)base);
     leader_file_take_lock_(f, dir);
     leader_time_text_(f->acquired, leader_wall_us_());
     f->my_token = number;
@@ -2344,7 +2384,8 @@ static leader_result leader_file_take_empty_(leader_file *f, int *dir, const lea
 }
 
 /* How long the records below the highest keep others out. Normally there are none, or what the holder replaced just now. */
-static int64_t leader_file_rest_below_(leader_file *f, int dir, const leader_lease_ *top, const leader_listing_ *listing, const leader_request *q) {
+static int64_t leader_file_rest_below_(leader_file *f, int dir, const leader_lease_ *top, const leader_listing_ *listing,
+                                       const leader_request *q) {
     int64_t longest = listing->count > LEADER_LISTED_MAX_ ? leader_file_rest_(f, NULL, leader_file_full_lease_(f, q)) : 0;
     for (int i = 0; i < listing->count && i < LEADER_LISTED_MAX_; i++) {
         leader_lease_ r;
@@ -2352,7 +2393,8 @@ static int64_t leader_file_rest_below_(leader_file *f, int dir, const leader_lea
         if (listing->numbers[i] == top->number) continue;
         leader_result result = leader_file_read_number_(f, dir, listing->numbers[i], &r, &fd);
         leader_file_shut_(&fd);
-        if (result == LEADER_LOST || (result == LEADER_OK && (!r.holder[0] || r.nonce == top->nonce || leader_file_dead_(f, dir, &r)))) continue;
+        if (result == LEADER_LOST) continue;
+        if (result == LEADER_OK && (!r.holder[0] || r.nonce == top->nonce || leader_file_dead_(f, dir, &r))) continue;
         int64_t rest = result == LEADER_OK ? leader_file_rest_(f, &r, 0) : leader_file_rest_(f, NULL, leader_file_full_lease_(f, q));
         longest = leader_max_(longest, rest);
     }
@@ -2381,7 +2423,8 @@ static leader_result leader_file_try_(leader_file *f, int *dir, const leader_req
     }
     leader_file_tell_(&r, leader_max_(sooner ? 0 : rest, below), seen);
     if (corrupt) return result;
-    if (f->lock_closed > 0 && --f->lock_closed >= 0 && seen->expires_in_ms > 2) seen->expires_in_ms = 2;  /* the lock goes just after its notice */
+    if (f->lock_closed > 0 && --f->lock_closed >= 0 && seen->expires_in_ms > 2)
+        seen->expires_in_ms = 2;                /* the lock goes just after its notice                            */
     return same_name ? leader_file_fail_(f, LEADER_E_DUPLICATE, "another process leads under our identity: %s", q->identity) : LEADER_HELD;
 }
 
@@ -2434,13 +2477,19 @@ static leader_result leader_file_replace_(leader_file *f, const leader_request *
     if (result != LEADER_OK) return result;
     leader_file_text_(f, q, holder, text, sizeof text);
     for (int tries = 0; tries < 2; tries++) {
-        if (f->my_number >= LEADER_NUMBER_MAX_) { result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left", leader_file_tail_(f->dir)); break; }
+        if (f->my_number >= LEADER_NUMBER_MAX_) {
+            result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left", leader_file_tail_(f->dir));
+            break;
+        }
         result = leader_file_write_(f, dir, f->my_number, f->my_number + 1, text, false);
         if (result == LEADER_OK) f->my_number = f->seen_number = f->my_number + 1;
         if (result != LEADER_LOST) break;
         memset(&r, 0, sizeof r);
         leader_result present = leader_file_present_(f, dir, &r, &listing);
-        if (present == LEADER_OK && r.nonce == f->nonce && r.token == f->my_token && r.holder[0] && r.number > f->my_number) { f->my_number = r.number; continue; }
+        if (present == LEADER_OK && r.nonce == f->nonce && r.token == f->my_token && r.holder[0] && r.number > f->my_number) {
+            f->my_number = r.number;
+            continue;
+        }
         if (present == LEADER_OK || present == LEADER_LOST) leader_file_sight_(f, &r, present);
         if (present == LEADER_OK) leader_file_tell_(&r, r.holder[0] ? leader_file_rest_(f, &r, 0) : 0, seen);
         f->my_number = 0;
@@ -2516,7 +2565,8 @@ static const char *leader_file_open_(void *self, const leader_host *host) {
         memcpy(f->path, cwd, n);
         f->path[n] = '/';
     }
-    memset((char *)f + offsetof(leader_file, nonce), 0, offsetof(leader_file, path) - offsetof(leader_file, nonce));   /* nothing of an earlier election */
+    /* nothing of an earlier election */
+    memset((char *)f + offsetof(leader_file, nonce), 0, offsetof(leader_file, path) - offsetof(leader_file, nonce));
     memcpy(f->dir, f->path, strlen(f->path));
     memcpy(f->dir + strlen(f->path), ".d", 3);
     f->host = *host;
