@@ -27,7 +27,7 @@ static void draw_plan(candidate *c, int64_t base_ms, bool mixed) {
 }
 
 /* Clock rates: any two within what the lease allows, the TTL store's server (rate 1) included. */
-static void draw_rates(bool edge) {
+static void draw_rates(void) {
     sim_rng *r = &sim.rng;
     int64_t room = INT64_MAX, shortest_ms = INT64_MAX, latest_ms = 0;
     for (int i = 0; i < sim.count; i++) {
@@ -39,7 +39,7 @@ static void draw_rates(bool edge) {
         if (plan_deadline_ms(p) > latest_ms) latest_ms = plan_deadline_ms(p);
     }
     if (sim.forgets) room = (shortest_ms - 4) * SIM_RATE_ONE / (latest_ms + 4);       /* own leases are waited for, too */
-    int64_t spread = edge ? room : rng_percent(r, 40) ? SIM_RATE_ONE : rng_percent(r, 50) ? room : rng_range(r, SIM_RATE_ONE, room);
+    int64_t spread = sim.bent == BENT_EDGE ? room : rng_percent(r, 40) ? SIM_RATE_ONE : rng_percent(r, 50) ? room : rng_range(r, SIM_RATE_ONE, room);
     if (run.breaks.rates_past_limit) spread = room * 5 / 4;
     sim.rate_lo = SIM_RATE_ONE * (int64_t)SIM_RATE_ONE / rng_range(r, SIM_RATE_ONE, spread) + 1;
     sim.rate_hi = sim.rate_lo * spread / SIM_RATE_ONE - 1;
@@ -47,18 +47,18 @@ static void draw_rates(bool edge) {
 }
 
 static int64_t draw_rate(void) {
-    int64_t pick = rng_range(&sim.rng, 0, sim.edge ? 1 : 3);
+    int64_t pick = rng_range(&sim.rng, 0, sim.bent == BENT_EDGE ? 1 : 3);
     return pick == 0 ? sim.rate_lo : pick == 1 ? sim.rate_hi : rng_range(&sim.rng, sim.rate_lo, sim.rate_hi);
 }
 
-static void draw_network(int64_t base_ms, bool edge) {
+static void draw_network(int64_t base_ms) {
     sim_rng *r = &sim.rng;
     sim.delay_lo_us = rng_log(r, 50, 2000);
     sim.calm_us     = sim.delay_lo_us + rng_log(r, 100, base_ms * 20);
     sim.delay_hi_us = rng_percent(r, 90) ? sim.calm_us : sim.calm_us + rng_range(r, base_ms * 20, base_ms * 100);
     sim.tail_us     = sim.delay_hi_us + rng_log(r, base_ms * 100, base_ms * 3000);
     sim.tail_permille      = rng_percent(r, 40) ? 0 : (int)rng_log(r, 1, 200);
-    if (edge) {                                          /* now and then a request under way for most of its time-out */
+    if (sim.bent == BENT_EDGE) {                         /* now and then a request under way for most of its time-out */
         sim.delay_hi_us   = sim.calm_us;
         sim.tail_us       = sim.calm_us + base_ms * rng_range(r, 50, 200);
         sim.tail_permille = (int)rng_range(r, 50, 300);
@@ -67,23 +67,32 @@ static void draw_network(int64_t base_ms, bool edge) {
     sim.duplicate_permille = rng_percent(r, 50) ? 0 : (int)rng_log(r, 1, 200);
 }
 
-static void draw_faults(bool edge) {
+static void draw_often(fault_kind kind) {
+    sim.mean_us[kind] = rng_log(&sim.rng, sim.lease_max_ms * 2000, sim.lease_max_ms * 8000);
+}
+
+static void draw_faults(void) {
     static const char letters[STORE_KINDS] = { 't', 'c', 'f' };
+    int percent = sim.bent == BENT_NOT ? 30 : 8;
     for (int f = 0; f < FAULT_KINDS; f++) {
         sim.mean_us[f] = 0;
-        if (!strchr(fault_info[f].stores, letters[sim.store]) || !rng_percent(&sim.rng, edge ? 8 : 30)) continue;
+        if (!strchr(fault_info[f].stores, letters[sim.store]) || !rng_percent(&sim.rng, percent)) continue;
         sim.mean_us[f] = rng_log(&sim.rng, sim.lease_max_ms * 1000, sim.lease_max_ms * 40000);
         if (strchr(fault_info[f].stores, '!')) sim.forgets = true;
     }
     if (sim.mean_us[FAULT_EVICT_LEASE] && sim.mean_us[FAULT_EVICT_WITNESS]) sim.forgets = true;
-    fault_kind cut = sim.store == STORE_FILE ? FAULT_STALL : FAULT_PARTITION;
-    if (edge) sim.mean_us[cut] = rng_log(&sim.rng, sim.lease_max_ms * 2000, sim.lease_max_ms * 8000);
+    if (sim.bent != BENT_NOT) draw_often(sim.store == STORE_FILE ? FAULT_STALL : FAULT_PARTITION);
+    if (sim.bent != BENT_WIPED) return;
+    draw_often(FAULT_WIPE);
+    draw_often(FAULT_CRASH);
+    draw_often(FAULT_STOP);
+    sim.forgets = true;
 }
 
 /* Files: some candidates share a machine, and with it a clock; or a machine, but not the time namespace. */
 static void draw_hosts(void) {
     sim_rng *r = &sim.rng;
-    int hosts = rng_percent(r, 40) ? 1 : (int)rng_range(r, 1, sim.count);
+    int hosts = rng_percent(r, sim.bent == BENT_WIPED ? 70 : 40) ? 1 : (int)rng_range(r, 1, sim.count);
     bool one_kernel = hosts == 1 || rng_percent(r, 25);
     for (int i = 0; i < sim.count; i++) {
         sim.all[i].plan.host = (int)rng_range(r, 0, hosts - 1);
@@ -122,17 +131,15 @@ static void draw_scenario(uint64_t seed, store_kind store) {
         sim.all[1].name = sim.all[0].name;
         sim.all[0].plan.reclaim = sim.all[1].plan.reclaim = false;
     }
-    /* Some scenarios go to the edge of the promise: clocks that differ as much as they may, slow answers, and leaders that
-       are cut off from the store. */
-    sim.edge = rng_percent(r, 20);
-    draw_network(base_ms, sim.edge);
-    draw_faults(sim.edge);
+    sim.bent = rng_percent(r, 20) ? BENT_EDGE : rng_percent(r, 15) ? BENT_WIPED : BENT_NOT;
+    draw_network(base_ms);
+    draw_faults();
     if (mixed && sim.forgets) for (int i = 0; i < sim.count; i++) {    /* a lease that nobody remembers is waited for only */
         candidate_plan *p = &sim.all[i].plan;                         /* as long as the waiter's own                      */
         p->lease_ms = base_ms + (p->lease_ms - base_ms) / 16;
         p->deadline_ms = p->renew_ms = 0;
     }
-    draw_rates(sim.edge);
+    draw_rates();
     for (int i = 0; i < sim.count; i++) {
         sim_clock k = { rng_log(r, 1, 1000000000) * 1000 + rng_range(r, 0, 999), 0, draw_rate() };
         sim.clocks[i] = k;
@@ -403,6 +410,25 @@ static void scenario_stops_leading(candidate *c) {
     if (sim.phase == PHASE_STEADY) violation(&run.others, "%d stops leading although nothing went wrong", c->number);
 }
 
+/* What a replay shows first: who takes part, and what can go wrong. */
+static void scenario_tell(void) {
+    static const char *const bents[] = { "", ", bent to the edge", ", bent on wipes" };
+    note(NULL, "seed %llu, store %s, %d candidates%s%s", (unsigned long long)sim.seed, store_names[sim.store], sim.count,
+         bents[sim.bent], sim.forgets ? ", the store may forget" : "");
+    for (int i = 0; i < sim.count; i++) {
+        const candidate *c = &sim.all[i];
+        const candidate_plan *p = &c->plan;
+        note(NULL, "  %d %s: lease %lld, deadline %lld, renew %lld, retry %lld to %lld, drain %lld of %lld, rate %.3f%s%s%s%s%s%s%s",
+             i, sim_name(c->name), (long long)p->lease_ms, (long long)plan_deadline_ms(p), (long long)plan_renew_ms(p),
+             (long long)plan_retry_ms(p), (long long)p->retry_max_ms, (long long)p->drain_ms, (long long)p->drain_timeout_ms,
+             (double)sim.clocks[p->host].rate / SIM_RATE_ONE, p->observer ? ", observes" : "", p->cautious ? ", cautious" : "",
+             p->reclaim ? ", reclaims" : "", p->keep_lease ? ", keeps" : "", p->plain_sleep ? ", sleeps" : "",
+             p->blocking ? ", blocks" : "", p->waits ? ", waits" : "");
+    }
+    for (int f = 0; f < FAULT_KINDS; f++)
+        if (sim.mean_us[f]) note(NULL, "  %s, every %lld ms or so", fault_info[f].text, (long long)(sim.mean_us[f] / 1000));
+}
+
 /* ---- running one ---------------------------------------------------------------------------------------------------------------- */
 static void scenario_begin(void) {
     int64_t lease_us = sim.lease_max_ms * 1000;
@@ -443,6 +469,7 @@ static bool scenario_run(uint64_t seed, store_kind store) {
     cas_reset();
     vfs_reset();
     draw_scenario(seed, store);
+    scenario_tell();
     scenario_begin();
     event e;
     while (!sim.failed && sim.phase != PHASE_OVER && queue_pop(&sim.queue, &e)) {

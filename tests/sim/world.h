@@ -165,6 +165,10 @@ typedef struct candidate {
 
 typedef struct sim_clock { int64_t offset_us, from_us; int64_t rate; } sim_clock;
 
+/* Some scenarios are bent towards one end of the promise, with little else going wrong: clocks that differ as much as they may,
+   answers that take long, and leaders cut off from the store; or stores that forget while candidates come and go. */
+typedef enum bent_kind { BENT_NOT, BENT_EDGE, BENT_WIPED } bent_kind;
+
 typedef enum phase_kind { PHASE_CHAOS, PHASE_CALM, PHASE_STEADY, PHASE_KILLED, PHASE_RESIGNED, PHASE_OVER } phase_kind;
 
 typedef struct world {
@@ -178,7 +182,8 @@ typedef struct world {
     sim_clock   clocks[SIM_CANDIDATES_MAX];                     /* by host                                            */
     candidate  *running;                                        /* NULL: the simulator itself                         */
     /* scenario */
-    bool        forgets, edge;
+    bool        forgets;
+    bent_kind   bent;
     int64_t     rate_lo, rate_hi;
     int64_t     lease_max_ms;
     int64_t     mean_us[FAULT_KINDS];                           /* between two faults of a kind; 0: never             */
