@@ -54,10 +54,10 @@
 
    CLUSTER: a MOVED answer is followed once per request. Elections of one client must share a slot: give them a prefix with
      a hash tag such as "{app}", or one client each.   SERVER: Redis 4 or newer (tested with 7.0).   ACL: +eval +evalsha +get
-     +set +pttl +pexpire +del +hmget +hset +hdel +time +publish +subscribe, +role with sentinels, +wait with wait_replicas.
+     +set +pttl +pexpire +del +hmget +hset +hdel +time +publish +subscribe, +select with db, +role with sentinels, +wait with wait_replicas.
    TLS: #define LEADER_REDIS_TLS, hiredis 1.x built with SSL, -lhiredis_ssl -lssl -lcrypto. Peer and name are verified.
 
-   IN THE SERVER, for people: `GET prefix:leader:name` shows "token seq nonce identity"; the hash {prefix:leader:name}:witness
+   IN THE SERVER, for people: `GET prefix:leader:name` shows "token seq nonce lease_ms identity"; the hash {prefix:leader:name}:witness
    has t (the last token), until (server time in ms), lease (its length) and, after a release, rel.                          */
 #ifndef LEADER_REDIS_H_INCLUDED
 #define LEADER_REDIS_H_INCLUDED
@@ -116,6 +116,7 @@ LEADER_API void leader_redis_timing(leader_config *);        /* lease 30 s, rene
 typedef struct leader_redis_conn_ {
     leader_redis             *client;
     struct redisAsyncContext *ac;   /* NULL: no connection                                                            */
+    void   *builtin;                /* hiredis' own way of building replies                                           */
     int     events;                 /* what hiredis wants to hear of                                                  */
     int     told;                   /* what the carrier's loop has been told                                          */
     int     greeting;               /* replies still to come before it is ready                                       */
@@ -179,7 +180,7 @@ struct leader_redis_election {
     uint64_t term_seq, term_token;  /* of the acquire that began the term; 0: none                                    */
     uint64_t noticed_token;         /* of the last release heard of                                                   */
     int64_t  longest_ms;            /* longest lease seen                                                             */
-    int64_t  sent_ms, timeout_ms;
+    int64_t  sent_ms;
     unsigned generation;            /* of the watch connection that is subscribed for this                            */
     unsigned stale;                 /* replies to requests that were given up: they come first and are dropped        */
     unsigned expected;              /* replies to the present one                                                     */
@@ -228,8 +229,9 @@ extern "C" {
 /* ---- the scripts ------------------------------------------------------------------------------------------------------
    KEYS: the lease, the witness. ARGV: identity, nonce, seq, lease_ms, then what the operation needs. Each answers
    {word, token, ms until others may take it, length of the lease in ms, holder}.
-   The record is "token seq nonce identity" with seq as 20 digits: compared as text it is exact to 2^64, where a Lua
-   number is exact only to 2^53. For the same reason nothing at or above 2^53 is taken for a token.
+   The record is "token seq nonce lease_ms identity" with seq as 20 digits: compared as text it is exact to 2^64, where a Lua
+   number is exact only to 2^53. For the same reason nothing at or above 2^53 is taken for a token. The length of the lease stands
+   in both, so that nobody with a shorter one cuts it, whichever of the two is lost.
    A script that wrote may go on writing when memory is full, so the first write is one that a full server allows
    (PEXPIRE, DEL) wherever there is a choice: a full server refuses new terms but not renewals.                           */
 #define LEADER_REDIS_LUA_HEAD_ \
@@ -246,21 +248,22 @@ extern "C" {
     "local record = call('GET', lease)\n" \
     "local known = call('HMGET', witness, 't', 'until', 'rel', 'lease')\n" \
     "local t, rel = whole(known[1]), known[3]\n" \
-    "local token, term, owner, holder\n" \
+    "local token, term, owner, length, holder\n" \
     "if record then\n" \
-    "  token, term, owner, holder = record:match('^(%d+) (%d+) (%x+) (.+)$')\n" \
-    "  token = whole(token)\n" \
+    "  token, term, owner, length, holder = record:match('^(%d+) (%d+) (%x+) (%d+) (.+)$')\n" \
+    "  token, length = whole(token), whole(length)\n" \
     "end\n" \
-    "local readable = token and #term == 20\n" \
+    "local readable = token and length and #term == 20\n" \
     "local mine = readable and owner == nonce and holder == me\n" \
+    "local kept = math.max(length or 0, whole(known[4]) or 0)\n" \
     "local function answer(word, ms)\n" \
-    "  return {word, token or t or 0, ms, whole(known[4]) or 0, readable and holder or ''}\n" \
+    "  return {word, token or t or 0, ms, kept, readable and holder or ''}\n" \
     "end\n"
 
 /* ARGV[5] min_token, ARGV[6] the longest lease that the caller has seen, ARGV[7] '1': reclaim                             */
 static const char leader_redis_acquire_lua_[] = LEADER_REDIS_LUA_HEAD_
     "local min_token = tonumber(ARGV[5])\n"
-    "local longest = math.max(lease_ms, tonumber(ARGV[6]), whole(known[4]) or 0)\n"
+    "local longest = math.max(lease_ms, tonumber(ARGV[6]), kept)\n"
     "if known[1] and not t then return answer('CORRUPT', longest) end\n"
     "if record then\n"
     "  local ttl = call('PTTL', lease)\n"
@@ -295,7 +298,7 @@ static const char leader_redis_acquire_lua_[] = LEADER_REDIS_LUA_HEAD_
     "end\n"
     "local new = math.max((t or 0) + 1, (token or 0) + 1, min_token, now)\n"
     "if new >= 9007199254740992 then return answer('CORRUPT', longest) end\n"
-    "call('SET', lease, text(new)..' '..seq..' '..nonce..' '..me, 'PX', text(lease_ms))\n"
+    "call('SET', lease, text(new)..' '..seq..' '..nonce..' '..text(lease_ms)..' '..me, 'PX', text(lease_ms))\n"
     "call('HSET', witness, 't', text(new), 'until', text(now + lease_ms), 'lease', text(lease_ms))\n"
     "call('HDEL', witness, 'rel')\n"
     "return {'OK', new, lease_ms, lease_ms, me}\n";
@@ -324,10 +327,10 @@ enum { LEADER_REDIS_ACQUIRE_, LEADER_REDIS_RENEW_, LEADER_REDIS_RELEASE_, LEADER
 /* A wrong sum costs a round trip, not an election: the server says NOSCRIPT and gets the text. The tests compare them
    with the server's own.                                                                                               */
 static const struct { const char *lua, *sha1; } leader_redis_script_[LEADER_REDIS_OPS_] = {
-    { leader_redis_acquire_lua_, "75465cb8cefbcc7475146c896d782f562ec1384a" },
-    { leader_redis_renew_lua_,   "7f794152d876e1eb7e2ff37f19ceb71bf4df0828" },
-    { leader_redis_release_lua_, "b49e80ea60e5ffc83eb1591a434542303dba8845" },
-    { leader_redis_observe_lua_, "8d86c5e8aece6804c9e2e087485b0fd362748a53" },
+    { leader_redis_acquire_lua_, "4319d5ea7cf4c3d21d99bc592d11ed45a4d10d35" },
+    { leader_redis_renew_lua_,   "b9cff4bb339584faeb4e7fb80859743674d37f9e" },
+    { leader_redis_release_lua_, "fc4d438c8dfa0d13ce61ad323074f7273f397dce" },
+    { leader_redis_observe_lua_, "d5be206edd63806363b63a7ab3eb2feb663dc2bc" },
 };
 
 
@@ -599,7 +602,6 @@ static void leader_redis_send_(leader_redis_election *e, const leader_request *q
     e->phase = LEADER_REDIS_SENT_;
     r->waiting--;
     e->sent_ms = r->now_ms;
-    e->timeout_ms = q->timeout_ms;
     /* Alone on the wire: go. Behind others: leave with the rest of the batch, at the carrier's next tick.                  */
     if (r->unanswered == e->expected) leader_redis_serve_(&r->main, false, true);
 }
@@ -610,9 +612,10 @@ static void leader_redis_send_(leader_redis_election *e, const leader_request *q
    then takes the connection down as it does when memory runs out.                                                         */
 enum { LEADER_REDIS_ELEMENTS_MAX_ = 1024, LEADER_REDIS_REPLY_MAX_ = 65536 };
 
-static redisReplyObjectFunctions *leader_redis_builtin_;        /* hiredis' own, the same for every reader                    */
-
 static leader_redis_election *leader_redis_find_(leader_redis *r, const char *key, size_t len);
+
+/* What hiredis would have built it with. */
+static const redisReplyObjectFunctions *leader_redis_builtin_(const redisReadTask *task) { return (const redisReplyObjectFunctions *)((leader_redis_conn_ *)task->privdata)->builtin; }
 
 /* len: bytes of a string, elements of an array                                                                            */
 static bool leader_redis_allows_(const redisReadTask *task, int type, const char *text, size_t len) {
@@ -633,7 +636,7 @@ static bool leader_redis_allows_(const redisReadTask *task, int type, const char
 }
 
 static void *leader_redis_make_string_(const redisReadTask *task, char *text, size_t len) {
-    return leader_redis_allows_(task, task->type, text, len) ? leader_redis_builtin_->createString(task, text, len) : NULL;
+    return leader_redis_allows_(task, task->type, text, len) ? leader_redis_builtin_(task)->createString(task, text, len) : NULL;
 }
 
 #if HIREDIS_MAJOR >= 1
@@ -642,18 +645,18 @@ static void *leader_redis_make_array_(const redisReadTask *task, size_t elements
 static void *leader_redis_make_array_(const redisReadTask *task, int elements) {
 #endif
     if (task->type != REDIS_REPLY_ARRAY || !leader_redis_allows_(task, REDIS_REPLY_ARRAY, "", (size_t)elements)) return NULL;
-    return leader_redis_builtin_->createArray(task, elements);
+    return leader_redis_builtin_(task)->createArray(task, elements);
 }
 
 static void *leader_redis_make_integer_(const redisReadTask *task, long long value) {
-    return leader_redis_allows_(task, REDIS_REPLY_INTEGER, "", 0) ? leader_redis_builtin_->createInteger(task, value) : NULL;
+    return leader_redis_allows_(task, REDIS_REPLY_INTEGER, "", 0) ? leader_redis_builtin_(task)->createInteger(task, value) : NULL;
 }
 
 static void *leader_redis_make_nil_(const redisReadTask *task) {
-    return leader_redis_allows_(task, REDIS_REPLY_NIL, "", 0) ? leader_redis_builtin_->createNil(task) : NULL;
+    return leader_redis_allows_(task, REDIS_REPLY_NIL, "", 0) ? leader_redis_builtin_(task)->createNil(task) : NULL;
 }
 
-static void leader_redis_free_reply_(void *reply) { leader_redis_builtin_->freeObject(reply); }
+static void leader_redis_free_reply_(void *reply) { freeReplyObject(reply); }
 
 #if HIREDIS_MAJOR >= 1
 static void *leader_redis_make_double_(const redisReadTask *task, double value, char *text, size_t len) { (void)task; (void)value; (void)text; (void)len; return NULL; }
@@ -960,7 +963,7 @@ static bool leader_redis_connect_(leader_redis_conn_ *c, int64_t timeout_ms) {
         return false;
     }
     leader_redis_set_options_(ac->c.fd);
-    leader_redis_builtin_ = ac->c.reader->fn == &leader_redis_reader_ ? leader_redis_builtin_ : ac->c.reader->fn;
+    c->builtin = ac->c.reader->fn;
     ac->c.reader->fn = &leader_redis_reader_;
     ac->c.reader->privdata = c;
     ac->data = c;
@@ -1418,15 +1421,16 @@ static bool leader_redis_poll_(void *self) {
     return noticed;
 }
 
-/* Nothing at all heard since that request left, for as long as it may take: the connection is dead, whatever TCP thinks.       */
+/* Nothing at all heard since that request left, for as long as one may take: the connection is dead, whatever TCP thinks. A request
+   whose time was cut short by a deadline proves nothing of the kind.                                                            */
 static void leader_redis_cancel_(void *self) {
     leader_redis_election *e = (leader_redis_election *)self;
     leader_redis *r = leader_redis_enter_(e);
-    bool dead = e->phase == LEADER_REDIS_SENT_ && r->now_ms - e->sent_ms >= e->timeout_ms && r->heard_ms <= e->sent_ms;
+    bool dead = e->phase == LEADER_REDIS_SENT_ && r->now_ms - e->sent_ms >= e->host.config->request_timeout_ms && r->heard_ms <= e->sent_ms;
     leader_redis_forget_(e);
     if (dead && r->main.ac) {
         char text[80];
-        snprintf(text, sizeof text, "%.40s: no answer within %lld ms", leader_redis_whom_(r), (long long)e->timeout_ms);
+        snprintf(text, sizeof text, "%.40s: no answer within %lld ms", leader_redis_whom_(r), (long long)(r->now_ms - e->sent_ms));
         leader_redis_abort_(&r->main, text);
         leader_redis_closed_(&r->main);
     }
