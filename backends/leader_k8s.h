@@ -151,8 +151,7 @@ struct leader_k8s {
     leader_k8s_lease_ lease_;                         /* doc_, read; zeroed while it is not known                             */
     bool     known_, looked_;                         /* doc_ is valid; a first answer has come                               */
     bool     must_read_;                              /* a write of unknown outcome, or a deletion: GET first                 */
-    bool     held_;                                   /* the last thing seen was a holder                                     */
-    bool     forgot_;                                 /* and then the record was gone, another one, or older: in doubt        */
+    bool     forgot_;                                 /* what we knew was gone, another object, or older: in doubt            */
     bool     duplicate_;                              /* somebody else writes under our identity                              */
     bool     told_coordinated_;
     int64_t  seen_ms_;                                /* when doc_'s lease fields were first seen as they are                 */
@@ -758,8 +757,8 @@ static void leader_k8s_url_(const leader_k8s *self, char *buf, size_t cap, bool 
 
 /* ---- learning what the Lease says ----------------------------------------------------------------------------------------------------------- */
 
-/* A holder that we saw has vanished from the store without a release. It may be at work until its lease is over, so there is a
-   doubt for a full lease: the longest seen, or our own. Whoever takes the Lease in that time holds off, from its write on. */
+/* The Lease that we knew has vanished. Its holder, be it one that we never saw, may be at work until its lease is over: there is a
+   doubt for a full lease, the longest seen or our own. Whoever takes the Lease in that time holds off, from its write on. */
 static int64_t leader_k8s_full_lease_ms_(const leader_k8s *self) {
     int64_t own_ms = self->host_.config->lease_ms;
     return self->longest_ms_ > own_ms ? self->longest_ms_ : own_ms;
@@ -780,14 +779,13 @@ static void leader_k8s_learn_(leader_k8s *self, leader_k8s_buf_ *text, const lea
     leader_k8s_buf_ swap = self->doc_;
     bool lower = (lease->version && lease->version < old->version) || (lease->bound && lease->token && lease->token < self->token_max_);
     if (!leader_k8s_in_doubt_(self)) self->forgot_ = false;
-    if (self->held_ && (lower || strcmp(lease->uid, old->uid) != 0)) leader_k8s_doubt_(self);
+    if (self->known_ && (lower || strcmp(lease->uid, old->uid) != 0)) leader_k8s_doubt_(self);
     if (!self->known_ || !leader_k8s_same_form_(lease, old)) {
         self->seen_ms_ = leader_k8s_now_(self);
         /* The first sight of our name with another nonce may be a dead predecessor; a change cannot be. */
         self->duplicate_ = self->looked_ && leader_k8s_is_named_(self, lease) && !leader_k8s_is_mine_(self, lease);
     }
     self->known_ = self->looked_ = true;
-    self->held_ = lease->held;
     if (lease->held && lease->lease_ms > self->longest_ms_) self->longest_ms_ = lease->lease_ms;
     if (lease->version > self->version_max_) self->version_max_ = lease->version;
     if (lease->token > self->token_max_) self->token_max_ = lease->token;
@@ -797,8 +795,8 @@ static void leader_k8s_learn_(leader_k8s *self, leader_k8s_buf_ *text, const lea
 }
 
 static void leader_k8s_learn_absent_(leader_k8s *self) {
-    if (self->held_ || self->forgot_) leader_k8s_doubt_(self);         /* still gone: nothing shows how long ago              */
-    self->held_ = self->known_ = self->must_read_ = false;
+    if (self->known_ || self->forgot_) leader_k8s_doubt_(self);        /* again: somebody may have come and gone              */
+    self->known_ = self->must_read_ = false;
     self->looked_ = true;
     memset(&self->lease_, 0, sizeof self->lease_);
 }
