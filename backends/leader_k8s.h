@@ -916,6 +916,10 @@ static bool leader_k8s_watch_read_(leader_k8s *self) {
     bool worth = false;
     size_t used = 0;
     long status = 0;
+    if (!self->watch_wanted_) {                                        /* we lead: closed in a later tick than the one that    */
+        leader_k8s_watch_stop_(self);                                  /* took the lease, which has better things to do       */
+        return false;
+    }
     if (t->running && !self->watch_open_) {
         (void)curl_easy_getinfo((CURL *)t->easy, CURLINFO_RESPONSE_CODE, &status);
         self->watch_open_ = status == 200;
@@ -1189,9 +1193,10 @@ static leader_result leader_k8s_run_(void *user, int op, const leader_request *r
     }
     self->op_ = LEADER_K8S_IDLE_;
     self->watch_wanted_ = result == LEADER_HELD || op == LEADER_K8S_OBSERVE_ || (self->watch_wanted_ && result < 0);
-    if (!self->watch_wanted_) leader_k8s_watch_stop_(self);
-    leader_k8s_watch_start_(self);
-    leader_k8s_drive_(self);
+    if (self->watch_wanted_ && !self->watch_.running) {
+        leader_k8s_watch_start_(self);
+        leader_k8s_drive_(self);
+    }
     return result;
 }
 

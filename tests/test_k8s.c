@@ -1538,7 +1538,7 @@ UTEST_F(fault, a_watch_saves_requests_and_wakes_at_once) {
     leader_stop(&a->me);
     WAIT(leads(b));                                                /* no time is skipped: only the watch can tell */
     EXPECT_EQ(gets, counted("get", -1));
-    EXPECT_FALSE(watching(b));                                     /* a leader needs none */
+    WAIT(!watching(b));                                            /* a leader needs none */
 }
 
 UTEST_F(fault, without_the_verb_it_polls_and_says_so_once) {
