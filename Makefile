@@ -47,10 +47,11 @@ CORE_SUITES += $(foreach t,$(THREADS),$(call suite,$(t)-tsan,600,$(UNRANDOMIZED)
 CORE_SUITES += $(if $(wildcard tests/sim.c),$(call suite,sim,900))
 
 REDIS_SUITES := $(call suite,test_redis,900)
-REDIS_SUITES += 'redis_builds 300 tests/test_redis_builds.sh'
+REDIS_SUITES += 'redis_builds 300 tests/test_backend_builds.sh redis'
 
 K8S_SUITES  := $(call suite,test_k8s,600)
 K8S_SUITES  += $(foreach t,$(wildcard tests/test_k8s_*.py),'$(basename $(notdir $(t))) 300 python3 $(t)')
+K8S_SUITES  += 'k8s_builds 300 tests/test_backend_builds.sh k8s'
 K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s "--filter=live.*"'
 
 ALL_SUITES  := $(CORE_SUITES) $(REDIS_SUITES) $(K8S_SUITES)
