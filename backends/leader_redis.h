@@ -120,6 +120,7 @@ typedef struct leader_redis_conn_ {
     int     events;                 /* what hiredis wants to hear of                                                  */
     int     told;                   /* what the carrier's loop has been told                                          */
     int     greeting;               /* replies still to come before it is ready                                       */
+    bool    connected;              /* the socket is, and nothing was said on it yet                                  */
     bool    ready, doomed;
     int64_t deadline_ms;            /* to become ready                                                                */
 } leader_redis_conn_;
@@ -218,6 +219,7 @@ struct leader_redis_election {
 #include <hiredis/async.h>
 #ifdef LEADER_REDIS_TLS
 #  include <hiredis/hiredis_ssl.h>
+#  include <openssl/err.h>
 #  include <openssl/ssl.h>
 #  include <openssl/x509v3.h>
 #endif
@@ -975,7 +977,7 @@ static bool leader_redis_connect_(leader_redis_conn_ *c, int64_t timeout_ms) {
     ac->ev.cleanup = leader_redis_cleanup_;
     c->ac = ac;
     c->events = c->told = c->greeting = 0;
-    c->ready = c->doomed = false;
+    c->connected = c->ready = c->doomed = false;
     c->deadline_ms = r->now_ms + timeout_ms;
     (void)redisAsyncSetConnectCallback(ac, leader_redis_on_connect_);    /* asks for WRITE: that is how connect ends           */
     return true;
@@ -1004,6 +1006,9 @@ static void leader_redis_tls_close_(leader_redis *r) {
     r->ssl = NULL;
 }
 
+/* OpenSSL keeps errors until somebody asks: another connection's must not pass for this one's.                              */
+static void leader_redis_tls_forget_(void) { ERR_clear_error(); }
+
 /* hiredis_ssl does the I/O; the name is checked here because hiredis before 1.5 does not.                                   */
 static bool leader_redis_tls_start_(leader_redis_conn_ *c, redisAsyncContext *ac) {
     leader_redis *r = c->client;
@@ -1021,6 +1026,7 @@ static bool leader_redis_tls_start_(leader_redis_conn_ *c, redisAsyncContext *ac
 #else
 static const char *leader_redis_tls_open_(leader_redis *r) { (void)r; return NULL; }
 static void leader_redis_tls_close_(leader_redis *r) { (void)r; }
+static void leader_redis_tls_forget_(void) { }
 static bool leader_redis_tls_start_(leader_redis_conn_ *c, redisAsyncContext *ac) { (void)c; (void)ac; return false; }
 #endif
 
@@ -1099,14 +1105,18 @@ static void leader_redis_greet_all_(leader_redis_conn_ *c, redisAsyncContext *ac
     if (r->sentinel_count) leader_redis_greet_(c, ac, leader_redis_role_, 1, NULL, NULL, NULL);
 }
 
-/* Some hiredis versions do not expect the context to be freed in here: doomed is obeyed when they have returned.             */
-static void leader_redis_on_connect_(const redisAsyncContext *cac, int status) {
-    leader_redis_conn_ *c = (leader_redis_conn_ *)cac->data;
-    leader_redis *r = c->client;
-    redisAsyncContext *ac = c->ac;
-    if (status != REDIS_OK) { leader_redis_note_why_(c, cac); return; }
-    if (r->tls && !leader_redis_tls_start_(c, ac)) { leader_redis_note_why_(c, ac); c->doomed = true; return; }
-    leader_redis_greet_all_(c, ac);
+/* hiredis goes on with the context after this, so that nothing may be started or freed in here.                             */
+static void leader_redis_on_connect_(const redisAsyncContext *ac, int status) {
+    leader_redis_conn_ *c = (leader_redis_conn_ *)ac->data;
+    if (status == REDIS_OK) c->connected = true;
+    else leader_redis_note_why_(c, ac);
+}
+
+/* No word leaves before TLS stands: the first is a password.                                                                   */
+static void leader_redis_begin_(leader_redis_conn_ *c) {
+    c->connected = false;           /* once is enough                                                                     */
+    if (c->client->tls && !leader_redis_tls_start_(c, c->ac)) { leader_redis_note_why_(c, c->ac); c->doomed = true; return; }
+    leader_redis_greet_all_(c, c->ac);
     if (!c->doomed && c->greeting == 0) leader_redis_ready_(c);
 }
 
@@ -1230,9 +1240,10 @@ static void leader_redis_serve_(leader_redis_conn_ *c, bool readable, bool writa
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     bool held = (writable || c->client->tls) && pthread_sigmask(SIG_BLOCK, &pipe, &before) == 0 && !sigismember(&before, SIGPIPE);
+    if (c->client->tls) leader_redis_tls_forget_();
     if (writable && c->ac && (c->events & LEADER_WRITE)) redisAsyncHandleWrite(c->ac);
-    if (c->ac && c->doomed) redisAsyncFree(c->ac);
     if (readable && c->ac && (c->events & LEADER_READ)) redisAsyncHandleRead(c->ac);
+    if (c->ac && c->connected) leader_redis_begin_(c);
     if (c->ac && !c->doomed && c->ac->c.reader->len - c->ac->c.reader->pos > LEADER_REDIS_REPLY_MAX_)
         leader_redis_drop_(c, LEADER_E_IO, "the server's reply is longer than %d bytes", LEADER_REDIS_REPLY_MAX_);
     if (c->ac && c->doomed) redisAsyncFree(c->ac);
