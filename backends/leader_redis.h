@@ -83,7 +83,7 @@ typedef struct leader_redis_settings {   /* leader_redis_init copies it, strings
     const char *username;           /* none                                                                           */
     const char *password;           /* none; never logged, never in an error                                          */
     int         db;                 /* 0                                                                              */
-    bool        tls;                /* false                                                                          */
+    bool        tls;                /* false; true: to sentinels as well                                              */
     const char *ca_file;            /* PEM; the system's store                                                        */
     const char *cert_file;          /* PEM chain of a client certificate; none                                        */
     const char *key_file;           /* PEM key that goes with cert_file                                               */
@@ -401,7 +401,8 @@ static void leader_redis_note_why_(leader_redis_conn_ *c, const redisAsyncContex
     leader_redis *r = c->client;
     char text[72];
     if (c != &r->main || r->why[0]) return;
-    leader_redis_plain_(text, sizeof text, ac->c.err && ac->c.errstr[0] ? ac->c.errstr : "connection closed");
+    leader_redis_plain_(text, sizeof text, ac->c.err == REDIS_ERR_OOM ? "a reply that nobody asked for, or no memory for it" :
+                                           ac->c.err && ac->c.errstr[0] ? ac->c.errstr : "connection closed");
     snprintf(r->why, sizeof r->why, "%.60s: %s%s", leader_redis_whom_(r), text,
              ac->c.err == REDIS_ERR_PROTOCOL ? " (not a Redis server?)" : "");
     r->why_result = LEADER_E_IO;
@@ -479,6 +480,12 @@ static bool leader_redis_is_count_(const redisReply *reply) {
     return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 && (uint64_t)reply->integer < leader_redis_token_end_;
 }
 
+static bool leader_redis_is_utf8_(const char *text, size_t len) {
+    size_t width = 1;
+    for (size_t at = 0; at < len && width > 0; at += width) width = leader_utf8_(text + at, len - at);
+    return width > 0;
+}
+
 static const struct { const char *word; leader_result result; unsigned ops; } leader_redis_words_[] = {
     { "OK",        LEADER_OK,          1u << LEADER_REDIS_ACQUIRE_ | 1u << LEADER_REDIS_RENEW_ | 1u << LEADER_REDIS_RELEASE_ },
     { "HELD",      LEADER_HELD,        1u << LEADER_REDIS_ACQUIRE_ | 1u << LEADER_REDIS_OBSERVE_ },
@@ -501,7 +508,8 @@ static bool leader_redis_read_answer_(leader_redis_election *e, const redisReply
         e->answer.token = (uint64_t)item[1]->integer;
         e->answer.expires_in_ms = item[2]->integer;
         if (item[3]->integer > e->longest_ms) e->longest_ms = item[3]->integer;
-        memcpy(e->answer.holder, item[4]->str, item[4]->len + 1);
+        if (leader_redis_is_utf8_(item[4]->str, item[4]->len)) memcpy(e->answer.holder, item[4]->str, item[4]->len + 1);
+        else e->result = LEADER_E_CORRUPT;               /* no candidate has such a name                                   */
         return !(e->op == LEADER_REDIS_RENEW_ && e->result == LEADER_OK && e->answer.token != e->term_token);
     }
     return false;
@@ -960,7 +968,7 @@ static bool leader_redis_connect_(leader_redis_conn_ *c, int64_t timeout_ms) {
     redisAsyncContext *ac = by_path ? redisAsyncConnectUnix(r->path) : redisAsyncConnect(r->address, r->target.port);
     if (!ac || ac->err) {
         if (ac) leader_redis_note_why_(c, ac);
-        else { snprintf(r->why, sizeof r->why, "out of memory"); r->why_result = LEADER_E_IO; }
+        else leader_redis_drop_(c, LEADER_E_IO, "out of memory");
         if (ac) redisAsyncFree(ac);
         return false;
     }

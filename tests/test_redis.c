@@ -258,6 +258,16 @@ UTEST(scripts, rubbish_is_corrupt_and_heals_where_it_can) {
     ASSERT_STREQ("CORRUPT", acquire(s, "a", 1, 4, 5000, 1));
 }
 
+UTEST(election, a_holder_that_no_candidate_can_be) {
+    fresh();
+    server *s = server_start("");
+    const char *argv[] = { "SET", "leader:job", "5 00000000000000000001 00000000000000ff 1500 \xff\xfe", "PX", "1500" };
+    ASSERT_STREQ("OK", say_argv(s, 5, argv));
+    candidate *a = join(s, "a", 1500);
+    ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).failures_corrupt > 0));
+    ASSERT_TRUE(UNTIL(leads(a)));                       /* it heals when the record expires                                      */
+}
+
 UTEST(scripts, a_full_server_refuses_terms_but_not_renewals) {
     fresh();
     server *s = server_start("--maxmemory-policy noeviction");
