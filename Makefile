@@ -100,6 +100,9 @@ test-k8s:
 	-@tests/deps k8s
 	@tests/run $(if $(KUBE_URL),$(K8S_LIVE),$(K8S_SUITES))
 
+mutation-k8s:
+	@tests/k8s_mutation
+
 programs: $(addprefix $(OUT)/,$(CORE) test_redis test_k8s $(addsuffix -tsan,$(THREADS)) $(if $(wildcard tests/sim.c),sim))
 
 sim: $(OUT)/sim
@@ -148,7 +151,7 @@ $(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE)): $(OUT)/%: packaging/% leader.h | $(O
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core test-redis test-k8s programs sim bench figures matrix examples install uninstall clean
+.PHONY: help run test test-core test-redis test-k8s mutation-k8s programs sim bench figures matrix examples install uninstall clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------
 

@@ -401,7 +401,9 @@ WORLD void wait_all(int max_ms) {
 WORLD void pump_for(int max_ms) { tick_all(); wait_all(max_ms); }
 WORLD void pump(void) { pump_for(5); }
 
-enum { LIMIT_MS = 30000 };              /* of waiting for a condition; only a failure takes so long */
+#ifndef LIMIT_MS
+#define LIMIT_MS 30000                  /* of waiting for a condition; only a failure takes so long */
+#endif
 #define UNTIL(condition) do { int64_t until_ = real_us() + (int64_t)LIMIT_MS * 1000; \
     while (!(condition) && real_us() < until_) { tick_all(); if (condition) break; wait_all(5); } } while (0)
 
