@@ -1827,6 +1827,64 @@ UTEST(plan, stopped_past_its_lease) {
     for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
 }
 
+static uint64_t chaos_dice;
+static unsigned roll(unsigned sides) {
+    chaos_dice ^= chaos_dice << 13; chaos_dice ^= chaos_dice >> 7; chaos_dice ^= chaos_dice << 17;
+    return (unsigned)((chaos_dice >> 20) % sides);
+}
+
+/* A candidate that starts in the middle has seen nothing: it is cautious.                                                                          */
+static void chaos_start(candidate *c, const server *s, int number) {
+    char identity[16];
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = s->port;
+    how.connect_timeout_ms = 200;
+    snprintf(identity, sizeof identity, "c%d", number);
+    leader_config cfg = config(c, identity, 900);
+    cfg.cautious_start = true;
+    leader_redis_init(&c->client, &how);
+    cfg.backend = leader_redis_backend(&c->election, &c->client, "job");
+    c->open = leader_init(&c->me, &cfg) == LEADER_OK;
+}
+
+static void chaos_act(server *s, int *starts) {
+    candidate *c = &candidates[roll(5)], *leading = the_leader();
+    switch (roll(12)) {
+    case 0:  say(s, "FLUSHALL"); break;
+    case 1:  say(s, "DEL leader:job"); break;
+    case 2:  say(s, "DEL {leader:job}:witness"); break;
+    case 3:  say(s, "SCRIPT FLUSH"); break;
+    case 4:  say(s, "CLIENT KILL TYPE normal"); break;
+    case 5:  kill(s->pid, SIGSTOP); pass_ms(roll(1300)); kill(s->pid, SIGCONT); break;
+    case 6:  if (leading) leader_resign(&leading->me, 300); break;
+    case 7:  c->frozen = true; break;                   /* not ticked: its term runs out, its requests linger                    */
+    case 8:  if (leading) leading->frozen = true; break;
+    case 9:  server_stop(s); pass_ms(roll(400)); server_run(s); break;
+    case 10: leader_close(&c->me, 0); chaos_start(c, s, ++*starts); break;
+    default: for (int i = 0; i < 5; i++) candidates[i].frozen = false; break;
+    }
+}
+
+/* Everything at once, from a seed; then the faults stop, and there is one leader.                                                                  */
+UTEST(plan, chaos) {
+    fresh();
+    server *s = server_start("");
+    int starts = 0;
+    const char *seed = getenv("REDIS_CHAOS_SEED"), *seconds = getenv("REDIS_CHAOS_SECONDS");
+    chaos_dice = seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 2654435761u | 1;
+    printf("REDIS_CHAOS_SEED=%llu\n", (unsigned long long)chaos_dice);
+    for (int i = 0; i < 5; i++) chaos_start(&candidates[i], s, ++starts);
+    for (int64_t end = clock_ms() + (seconds ? atoi(seconds) : 20) * 1000; clock_ms() < end; ) {
+        pass_ms(roll(300));
+        chaos_act(s, &starts);
+        NEVER_TWO();
+    }
+    for (int i = 0; i < 5; i++) candidates[i].frozen = false;
+    ASSERT_TRUE(UNTIL(leaders() == 1));
+    NEVER_TWO();
+}
+
 /* The network between A and Redis is cut, silently, for longer than the lease: A must know that it does not lead before B starts.                      */
 static char netns[2][32];
 
