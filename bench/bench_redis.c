@@ -456,10 +456,8 @@ static void bench_standby(const server *s) {
     for (int i = 0; i <= STANDBYS; i++) { leader_close(&all[i]->me, 0); all[i]->open = false; }
 }
 
-int main(int argc, char **argv) {
+static int figures(int argc, char **argv) {
     bench_begin(argc, argv);
-    snprintf(root, sizeof root, "%s/bench-redis-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(root)) { perror("mkdtemp"); return 1; }
     char extra[300], path[160];
     snprintf(path, sizeof path, "%s/sock", root);
     snprintf(extra, sizeof extra, "--unixsocket %s --loglevel warning", path);
@@ -473,6 +471,7 @@ int main(int argc, char **argv) {
     bench_many(s);
     bench_standby(s);
     fresh();
-    (void)shell("rm -rf '%s'", root);
     return bench_end();
 }
+
+int main(int argc, char **argv) { return supervise(figures, argc, argv, NULL); }

@@ -342,4 +342,33 @@ HELPER void fake_close(fake *f) {
     close(f->listener);
 }
 
+/* ---- one run ---------------------------------------------------------------------------------------------------------------------- */
+
+static pid_t running;
+HELPER void interrupted(int number) { (void)number; kill(running, SIGKILL); }
+
+/* Runs body in a child with a directory of its own, so that the directory goes even if it crashes or is interrupted; what it started dies
+   with it. Then `after`, with the child's pid. Answers body's exit status.                                                             */
+HELPER int supervise(int (*body)(int, char **), int argc, char **argv, void (*after)(pid_t)) {
+    snprintf(root, sizeof root, "%s/leader-redis-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!mkdtemp(root)) { perror("mkdtemp"); return 1; }
+    pid_t parent = getpid();
+    int status = 1;
+    running = fork();
+    if (running == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent) _exit(1);
+        exit(body(argc, argv));
+    }
+    signal(SIGINT, interrupted);
+    signal(SIGTERM, interrupted);
+    signal(SIGHUP, interrupted);
+    while (waitpid(running, &status, 0) < 0 && errno == EINTR) { }
+    usleep(100000);                 /* what died with it is dead by now                                                          */
+    if (after) after(running);
+    (void)shell("rm -rf '%s'", root);
+    if (WIFSIGNALED(status)) fprintf(stderr, "%s: ended by signal %d\n", argv[0], WTERMSIG(status));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
 #endif

@@ -1958,33 +1958,19 @@ UTEST(plan, split_brain) {
 
 /* ---------------------------------------------------------------------------------------------------------------------------------- */
 
-static pid_t tests;
-static void interrupted(int number) { (void)number; kill(tests, SIGKILL); }
+static int tests(int argc, char **argv) {
+    int failed = utest_main(argc, (const char *const *)argv);
+    fresh();
+    for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
+    return failed;
+}
 
-/* The tests run in a child, so that files and namespaces go even if it crashes or is interrupted.                                        */
-int main(int argc, const char *const argv[]) {
-    if (argc > 1 && !strcmp(argv[1], "candidate")) return candidate_main(argc, argv);
-    snprintf(root, sizeof root, "%s/leader-redis-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(root)) { perror("mkdtemp"); return 1; }
-    pid_t parent = getpid();
-    tests = fork();
-    if (tests == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) _exit(1);
-        int failed = utest_main(argc, argv);
-        fresh();
-        for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
-        exit(failed);
-    }
-    int status = 1;
-    signal(SIGINT, interrupted);
-    signal(SIGTERM, interrupted);
-    signal(SIGHUP, interrupted);
-    while (waitpid(tests, &status, 0) < 0 && errno == EINTR) { }
-    usleep(100000);                                     /* what died with it is dead by now                                       */
-    netns_name(tests);
+static void forget_netns(pid_t pid) {
+    netns_name(pid);
     netns_remove();
-    (void)shell("rm -rf '%s'", root);
-    if (WIFSIGNALED(status)) fprintf(stderr, "test_redis: ended by signal %d\n", WTERMSIG(status));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "candidate")) return candidate_main(argc, (const char *const *)argv);
+    return supervise(tests, argc, argv, forget_netns);
 }
