@@ -100,6 +100,9 @@ test-k8s:
 	-@tests/deps k8s
 	@tests/run $(if $(KUBE_URL),$(K8S_LIVE),$(K8S_SUITES))
 
+mutation-redis:
+	@tests/redis_mutation
+
 mutation-k8s:
 	@tests/k8s_mutation
 
@@ -151,7 +154,7 @@ $(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE)): $(OUT)/%: packaging/% leader.h | $(O
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core test-redis test-k8s mutation-k8s programs sim bench figures matrix examples install uninstall clean
+.PHONY: help run test test-core test-redis test-k8s mutation-redis mutation-k8s programs sim bench figures matrix examples install uninstall clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------
 

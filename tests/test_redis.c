@@ -1580,7 +1580,7 @@ UTEST(many, one_name_twice_and_closing_early) {
         leader_tick(&d->me);
         if (round % 2) pass_ms(1);
         leader_close(&d->me, 0);
-        memset(d, 0xa5, sizeof d->me);                  /* the memory may be anything now                                        */
+        memset(d, 0xa5, sizeof *d);                      /* the memory may be anything now                                        */
         d->open = false;
         pass_ms(2);
     }
