@@ -341,8 +341,6 @@ enum { LEADER_REDIS_OFF_, LEADER_REDIS_ASK_, LEADER_REDIS_GO_, LEADER_REDIS_RESO
 
 static const uint64_t leader_redis_token_end_ = (uint64_t)1 << 53;
 
-static int64_t leader_redis_min_(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* What a server says goes into logs: one line of plain characters.                                                       */
 static void leader_redis_plain_(char *out, size_t cap, const char *text) {
     size_t n = 0;
@@ -1626,7 +1624,7 @@ static void leader_redis_from_url_(leader_redis *r, const char *url) {
             char digits[16];
             leader_redis_decode_(r, url, end + 1, path_end, digits, sizeof digits);
             if (!r->error[0] && digits[strspn(digits, "0123456789")]) leader_redis_wrong_(r, "url: byte %d: not a database number", (int)(end + 1 - url));
-            else if (!r->error[0]) r->db = (int)leader_redis_min_(strtoll(digits, NULL, 10), INT_MAX);
+            else if (!r->error[0]) r->db = (int)leader_min_(strtoll(digits, NULL, 10), INT_MAX);
         }
     }
     if (query && !strncmp(query, "?db=", 4)) leader_redis_url_db_(r, url, query + 4);
