@@ -354,7 +354,7 @@ struct leader_t {                   /* what is used most comes first: nearer fie
     uint64_t       token;           /* of the record that we hold                                                 */
     uint64_t       highest_token;
     int32_t        retries, failing;
-    bool           busy, stopping, holding, maybe_ours, undrained, noticed, answered, unsaid, error_now, error_said;
+    bool           busy, stopping, holding, maybe_ours, undrained, noticed, unread, answered, unsaid, error_now, error_said;
     leader_config  cfg;
     int64_t        timeout_ms, again_at_ms;
     int64_t        confirmed_ms;    /* when the store last said who leads                                         */
@@ -1500,6 +1500,7 @@ LEADER_API int leader_tick(leader_t *l) {
     bool polls = l->cfg.backend.poll && l->state != LEADER_STATE_STOPPED;
     bool again = l->op == LEADER_OP_NONE_ && l->polled_ms == l->now_ms;
     if ((l->op != LEADER_OP_NONE_ || (polls && !again)) && leader_stray_(l)) return IDLE_MS;
+    l->unread = polls && again;
     if (polls && !again) {
         l->polled_ms = l->now_ms;
         if (l->cfg.backend.poll(l->cfg.backend.self)) l->noticed = true;
@@ -1507,7 +1508,7 @@ LEADER_API int leader_tick(leader_t *l) {
     for (int steps = 0; steps < STEPS_MAX && leader_step_(l); steps++) l->now_ms = leader_now_(l);
     l->busy = false;
     if (!leader_mine_(l)) return IDLE_MS;       /* a child that ran no fork handler found out                     */
-    int64_t wait = polls && again ? 1 : leader_due_(l) - l->now_ms;
+    int64_t wait = l->unread ? 1 : leader_due_(l) - l->now_ms;
     wait = leader_max_(1, leader_min_(wait, LEADER_WAIT_MAX_MS));
     if (LEADER_SWAP_(&l->due_ms, l->now_ms + wait) != LEADER_NEVER_) return (int)wait;
     LEADER_STORE_(&l->due_ms, LEADER_NEVER_);
@@ -1522,10 +1523,11 @@ LEADER_API int leader_fds(const leader_t *l, leader_fd out[LEADER_FDS_MAX]) {
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
+/* A tick that came in the same millisecond as the one before left the descriptors unread: to wait for them would be to spin. */
 static bool leader_doze_(leader_t *l, int64_t max_ms) {
     int64_t ms = leader_mine_(l) ? leader_min_(max_ms, leader_due_ms(l)) : max_ms;
     if (ms <= 0) return false;
-    return leader_nap_(l->fds, leader_mine_(l) ? l->fd_count : 0, (int)leader_min_(ms, LEADER_WAIT_MAX_MS));
+    return leader_nap_(l->fds, leader_mine_(l) && !l->unread ? l->fd_count : 0, (int)leader_min_(ms, LEADER_WAIT_MAX_MS));
 }
 
 LEADER_API void leader_sleep(leader_t *l, int max_ms) {

@@ -508,6 +508,23 @@ FAKE_TEST(waiting, sleep_ends_when_a_descriptor_is_ready) {
     close(a_pipe[1]);
 }
 
+/* A notice in the very millisecond of the last look at it is read in the next one. Until then sleep must not return at once, time and again:
+   a program that counts its rounds would be through with them. */
+FAKE_TEST(waiting, sleep_does_not_spin_on_a_notice_that_came_in_the_millisecond_of_the_last) {
+    ASSERT_EQ(0, pipe(a_pipe));
+    f->in_call = watch_the_pipe;
+    lead(f);
+    ASSERT_EQ(1, write(a_pipe[1], "x", 1));
+    int64_t start = leader_clock_ms_();
+    for (int i = 0; i < 20; i++) {              /* the simulated clock stands                                     */
+        ASSERT_EQ(1, tick(f));
+        leader_sleep(&f->me, 1000);
+    }
+    ASSERT_GE(leader_clock_ms_() - start, 19);
+    close(a_pipe[0]);
+    close(a_pipe[1]);
+}
+
 FAKE_TEST(waiting, sleep_of_zeroed_and_closed_memory_just_sleeps) {
     int64_t start = leader_clock_ms_();
     leader_sleep(&f->me, 20);
