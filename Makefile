@@ -54,16 +54,18 @@ K8S_SUITES  += $(foreach t,$(wildcard tests/test_k8s_*.py),'$(basename $(notdir 
 K8S_SUITES  += 'k8s_builds 300 tests/test_backend_builds.sh k8s'
 K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s "--filter=live.*"'
 
-ALL_SUITES  := $(CORE_SUITES) $(REDIS_SUITES) $(K8S_SUITES)
+# The long ones first, so that none is left to run alone at the end.
+ALL_SUITES  := $(REDIS_SUITES) $(K8S_SUITES)
 ALL_SUITES  += 'examples 600 $(MAKE) -s examples && tests/test_examples'
-ALL_SUITES  += 'readme 300 tests/readme_snippets'
+ALL_SUITES  += 'leader_run 600 $(MAKE) -s $(OUT)/leader-run $(OUT)/leader-run-pod && tests/test_leader_run.py'
+ALL_SUITES  += 'matrix 900 tests/matrix --all'
+ALL_SUITES  += 'mutation 1200 tests/mutation'
+ALL_SUITES  += $(CORE_SUITES)
+ALL_SUITES  += 'wine 600 tests/test_wine.sh'
 ALL_SUITES  += 'healthz 300 $(MAKE) -s $(OUT)/examples/healthz && tests/test_healthz.py'
 ALL_SUITES  += 'cache 300 $(MAKE) -s $(OUT)/examples/cache && tests/test_cache.py'
-ALL_SUITES  += 'leader_run 600 $(MAKE) -s $(OUT)/leader-run $(OUT)/leader-run-pod && tests/test_leader_run.py'
+ALL_SUITES  += 'readme 300 tests/readme_snippets'
 ALL_SUITES  += 'install 300 tests/test_install.sh'
-ALL_SUITES  += 'wine 600 tests/test_wine.sh'
-ALL_SUITES  += 'mutation 1200 tests/mutation'
-ALL_SUITES  += 'matrix 900 tests/matrix --all'
 
 # ---- targets -------------------------------------------------------------------------------------------------------------------------
 
@@ -89,7 +91,7 @@ test:
 	@tests/run $(ALL_SUITES)
 
 test-core:
-	-@$(MAKE) -s -k -j2 programs >/dev/null 2>&1
+	-@$(MAKE) -s -k -j2 $(addprefix $(OUT)/,$(CORE) $(addsuffix -tsan,$(THREADS)) sim) >/dev/null 2>&1
 	@tests/run $(CORE_SUITES)
 
 test-redis:
@@ -106,7 +108,9 @@ mutation-redis:
 mutation-k8s:
 	@tests/k8s_mutation
 
-programs: $(addprefix $(OUT)/,$(CORE) test_redis test_k8s $(addsuffix -tsan,$(THREADS)) $(if $(wildcard tests/sim.c),sim))
+# Built before the suites, which run two at a time and must not both build one program.
+programs: $(addprefix $(OUT)/,$(CORE) test_redis test_k8s $(addsuffix -tsan,$(THREADS)) $(if $(wildcard tests/sim.c),sim) leader-run leader-run-pod \
+                              $(addprefix examples/,$(EXAMPLES)))
 
 sim: $(OUT)/sim
 	@$(OUT)/sim $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))

@@ -47,7 +47,7 @@ expect 'a plain closing line'                         0 '7 passed, 0 failed' 'pl
 expect 'a plain closing line with failures'           1 '5 passed, 2 failed' 'plain 60 echo "5 passed, 2 failed"'
 expect 'a closing line overrides the programs within' 0 '9 passed, 0 failed' 'both 60 echo "[  PASSED  ] 3 tests."; echo "9 passed, 0 failed"'
 expect 'two programs in one suite add up'             0 '7 passed, 0 failed' 'two 60 echo "[  PASSED  ] 3 tests."; echo "[  PASSED  ] 4 tests."'
-expect 'suites add up, a failure stops none of them'  1 '8 passed, 1 failed' "$good" "$bad" "$good"
+expect 'suites add up, a failure stops none of them'  1 '8 passed, 1 failed' "$good" "$bad" "next 60 ${good#* 60 }"
 expect 'colours do not hide the count'                0 '3 passed, 0 failed' 'colour 60 printf "\033[32m[  PASSED  ]\033[0m 3 tests.\n"'
 expect 'an exit status without a failure'             1 '3 passed, 1 failed' 'status 60 echo "[  PASSED  ] 3 tests."; exit 7'
 says   'its status is named'                          'exit status 7'
@@ -78,6 +78,14 @@ fi
 expect 'skipped tests are shown'                      0 '3 passed, 0 failed' 'skip 60 echo "[  PASSED  ] 3 tests."; echo "[  SKIPPED ] 2 tests, listed below:"'
 says   'with their number'                            '2 skipped'
 expect 'a suite reads no terminal'                    0 '1 passed, 0 failed' 'input 60 cat; echo "1 passed, 0 failed"'
+
+# Two at a time: each waits for the other to have begun. Alone: it sees the mark of no other.
+meet() { echo "$1 60 touch $dir/$1; n=0; until [ -e $dir/$2 ]; do n=\$((n + 1)); [ \$n -lt 600 ] || exit 1; sleep 0.1; done; echo \"1 passed, 0 failed\""; }
+alone() { echo "$1 60 touch $dir/busy-$1; sleep 0.5; set -- $dir/busy-*; rm $dir/busy-$1; [ \$# -eq 1 ] && echo \"1 passed, 0 failed\""; }
+expect 'two suites run at a time'                     0 '2 passed, 0 failed' "$(meet one other)" "$(meet other one)"
+expect 'one that begins with + runs alone'            0 '3 passed, 0 failed' "$(alone first)" "$(alone +second)" "$(alone third)"
+TEST_JOBS=1 expect 'one at a time if wanted'          0 '3 passed, 0 failed' "$(alone first)" "$(alone second)" "$(alone third)"
+
 expect 'no suite is a mistake in use'                 2 "usage: tests/run 'NAME SECONDS COMMAND...' ..."
 
 echo "$passed passed, $failed failed"
