@@ -381,6 +381,7 @@ struct leader_file {
     uint64_t nonce;
     uint64_t my_number, my_token, my_seq;   /* the record that we wrote last, while it is ours                    */
     uint64_t seen_number, seen_form, holder_nonce;
+    uint64_t sure_number;           /* the highest seen that nobody takes back any more: the store must not go behind */
     int64_t  seen_since_ms, longest_ms;
     int64_t  forgot_ms;             /* when the store was found to have forgotten a holder                        */
     int64_t  hold_until_ms;         /* until then our record says that its term has not begun                     */
@@ -2023,10 +2024,12 @@ static bool leader_file_same_boot_(const leader_file *f, const leader_lease_ *r)
 static int64_t leader_file_claim_(const leader_lease_ *r) { return leader_max_((int64_t)r->lease_ms, (int64_t)r->hold_off_ms); }
 
 /* Remembers when the record was first seen in its present form, and whether the store went back behind what was seen:
-   then it has forgotten somebody, who may still believe that he leads. */
-static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_result result) {
-    if (f->saw_holder && (result == LEADER_LOST || r->number < f->seen_number)) f->forgot_ms = f->host.now_ms(f->host.core);
-    if (result == LEADER_LOST) { f->seen_number = 0; return; }
+   then it has forgotten somebody, who may still believe that he leads. Who lost a race takes his record back: that one was
+   never alone. */
+static void leader_file_sight_(leader_file *f, const leader_lease_ *r, leader_result result, int count) {
+    if (f->saw_holder && (result == LEADER_LOST || r->number < f->sure_number)) f->forgot_ms = f->host.now_ms(f->host.core);
+    if (result == LEADER_LOST) { f->seen_number = f->sure_number = 0; return; }
+    if (count == 1 || r->number < f->sure_number) f->sure_number = r->number;   /* what it replaced is gone: it counts */
     if (r->number != f->seen_number || r->form != f->seen_form) f->seen_since_ms = f->host.now_ms(f->host.core);
     f->seen_number = r->number;
     f->seen_form = r->form;
@@ -2200,14 +2203,19 @@ static void leader_file_copy_(leader_file *f, int dir, const char *text) {
    and the record itself if not: nobody may build on it. A long listing is read in parts, and can miss a record that its holder
    replaces meanwhile. But whoever replaces one removes it last, after all that is lower: so what we build on (in an empty
    directory: our own file), looked at after the listing, is gone then. */
-static leader_result leader_file_settle_(leader_file *f, int dir, uint64_t base, uint64_t number, int fd, bool durable) {
+static leader_result leader_file_settle_(leader_file *f, int dir, uint64_t base, uint64_t number, int fd, int op) {
     char name[LEADER_FILE_NAME_MAX_];
     leader_listing_ after;
-    if (durable && fsync(dir) != 0) return leader_file_errno_(f, "cannot sync", f->dir);
+    if (op == LEADER_OP_ACQUIRE_ && fsync(dir) != 0) return leader_file_errno_(f, "cannot sync", f->dir);
     leader_result result = leader_file_list_(f, dir, base, &after);
     if (result != LEADER_OK) return result;
     leader_file_number_name_(name, base ? base : number);
-    result = after.highest == number && after.newer == 1 ? leader_file_is_(dir, name, base ? f->base_fd : fd) : LEADER_LOST;
+    bool first = after.highest == number && after.newer == 1;
+    result = first || op == LEADER_OP_RELEASE_ ? leader_file_is_(dir, name, base ? f->base_fd : fd) : LEADER_LOST;
+    if (result == LEADER_OK && !first) {        /* a release that was built on already: to take it back would undo that too */
+        unlinkat(dir, name, 0);
+        return LEADER_LOST;
+    }
     if (result == LEADER_OK) result = leader_file_is_(AT_FDCWD, f->dir, dir);    /* nobody moved it away under us    */
     if (result == LEADER_E_IO) return leader_file_errno_(f, "cannot look into", f->dir);
     leader_file_number_name_(name, number);
@@ -2223,17 +2231,17 @@ static leader_result leader_file_settle_(leader_file *f, int dir, uint64_t base,
 
 /* The one way in which the record changes. OK: the write counts. LOST: somebody was first, or the record that it was
    based on is gone. Anything else: unknown, and the next attempt finds out. `base` 0: there was no record. */
-static leader_result leader_file_write_(leader_file *f, int dir, uint64_t base, uint64_t number, const char *text, bool durable) {
+static leader_result leader_file_write_(leader_file *f, int dir, uint64_t base, uint64_t number, const char *text, int op) {
     char draft[LEADER_FILE_NAME_MAX_], name[LEADER_FILE_NAME_MAX_];
     leader_result result;
     leader_file_name_(draft, "draft", f->nonce);
     leader_file_number_name_(name, number);
-    int fd = leader_file_draft_(f, dir, draft, text, durable);
+    int fd = leader_file_draft_(f, dir, draft, text, op == LEADER_OP_ACQUIRE_);
     if (fd < 0) return leader_file_errno_(f, "cannot write into", f->dir);
     int e = linkat(dir, draft, dir, name, 0) == 0 ? 0 : errno;
     unlinkat(dir, draft, 0);
     errno = e;
-    if (e == 0) result = leader_file_settle_(f, dir, base, number, fd, durable);
+    if (e == 0) result = leader_file_settle_(f, dir, base, number, fd, op);
     else if (e == EEXIST || e == ENOENT) result = LEADER_LOST;
     else if (e == EPERM || e == EOPNOTSUPP || e == ENOSYS || e == EMLINK)
         result = leader_file_fail_(f, LEADER_E_CONFIG, "the file system of %s has no hard links: put the lease on one that has",
@@ -2339,7 +2347,7 @@ static leader_result leader_file_take_(leader_file *f, int dir, const leader_req
     f->my_seq = q->seq;
     f->my_number = 0;
     leader_file_text_(f, q, q->identity, text, sizeof text);
-    leader_result result = leader_file_write_(f, dir, base, number, text, true);
+    leader_result result = leader_file_write_(f, dir, base, number, text, LEADER_OP_ACQUIRE_);
     if (result != LEADER_OK) return result;
     if (leader_file_local_(dir)) leader_file_names_(dir, leader_file_sweep_name_, f);
     if (doubt) seen->hold_off_ms = leader_file_full_lease_(f, q);
@@ -2347,7 +2355,7 @@ static leader_result leader_file_take_(leader_file *f, int dir, const leader_req
     f->forgot_ms = LEADER_NEVER_;
     f->saw_holder = true;
     f->longest_ms = leader_max_(f->longest_ms, q->lease_ms);
-    f->my_number = f->seen_number = number;
+    f->my_number = f->seen_number = f->sure_number = number;
     memcpy(seen->holder, q->identity, strlen(q->identity) + 1);
     seen->token = number;
     seen->expires_in_ms = q->lease_ms;
@@ -2408,9 +2416,10 @@ static leader_result leader_file_try_(leader_file *f, int *dir, const leader_req
     leader_lease_ r;
     leader_listing_ listing;
     memset(&r, 0, sizeof r);
+    listing.count = 0;
     leader_result result = *dir < 0 ? LEADER_LOST : leader_file_present_(f, *dir, &r, &listing);
     if (result != LEADER_OK && result != LEADER_LOST && result != LEADER_E_CORRUPT) return result;
-    leader_file_sight_(f, &r, result);
+    leader_file_sight_(f, &r, result, listing.count);
     if (result == LEADER_LOST) return leader_file_take_empty_(f, dir, q, seen);
     if (result == LEADER_E_CORRUPT && r.number == 0) { seen->expires_in_ms = -1; return result; }
 
@@ -2456,7 +2465,7 @@ static leader_result leader_file_observe_(void *self, const leader_request *q, l
     if (result == LEADER_OK) result = leader_file_present_(f, dir, &r, &listing);
     if (result == LEADER_OK || result == LEADER_LOST) {
         bool held = result == LEADER_OK && r.holder[0];
-        leader_file_sight_(f, &r, result);
+        leader_file_sight_(f, &r, result, listing.count);
         int64_t rest = held ? leader_file_rest_(f, &r, 0) : 0;
         if (held && leader_file_dead_(f, dir, &r)) rest = 0;
         if (result == LEADER_OK) leader_file_tell_(&r, rest, seen);
@@ -2483,8 +2492,8 @@ static leader_result leader_file_replace_(leader_file *f, const leader_request *
             result = leader_file_fail_(f, LEADER_E_CORRUPT, "%s: no number is left", leader_file_tail_(f->dir));
             break;
         }
-        result = leader_file_write_(f, dir, f->my_number, f->my_number + 1, text, false);
-        if (result == LEADER_OK) f->my_number = f->seen_number = f->my_number + 1;
+        result = leader_file_write_(f, dir, f->my_number, f->my_number + 1, text, holder[0] ? LEADER_OP_RENEW_ : LEADER_OP_RELEASE_);
+        if (result == LEADER_OK) f->my_number = f->seen_number = f->sure_number = f->my_number + 1;
         if (result != LEADER_LOST) break;
         memset(&r, 0, sizeof r);
         leader_result present = leader_file_present_(f, dir, &r, &listing);
@@ -2492,7 +2501,7 @@ static leader_result leader_file_replace_(leader_file *f, const leader_request *
             f->my_number = r.number;
             continue;
         }
-        if (present == LEADER_OK || present == LEADER_LOST) leader_file_sight_(f, &r, present);
+        if (present == LEADER_OK || present == LEADER_LOST) leader_file_sight_(f, &r, present, listing.count);
         if (present == LEADER_OK) leader_file_tell_(&r, r.holder[0] ? leader_file_rest_(f, &r, 0) : 0, seen);
         f->my_number = 0;
         break;

@@ -897,6 +897,7 @@ long test_syscall(long number, ...) {
 }
 
 static struct { struct file *w; int at, renewed; bool linking; } meanwhile;
+static void (*after_link)(const char *name);         /* once                                                      */
 static void renew_between_names(int call) {
     if (!meanwhile.linking || call != meanwhile.at) return;
     run_ms(meanwhile.w, 100);
@@ -910,7 +911,11 @@ int test_linkat(int from_dir, const char *from, int to_dir, const char *to, int 
         torn.calls = 0;
         meanwhile.linking = true;
     }
-    return linkat(from_dir, from, to_dir, to, flags);
+    int result = linkat(from_dir, from, to_dir, to, flags);
+    void (*then)(const char *name) = after_link;
+    after_link = NULL;
+    if (then) then(to);
+    return result;
 }
 /* While "late" finds out whether its record counts, "early" renews: between any two names, in any order of numbers. */
 static void torn_attempts(int *utest_result, struct file *w, bool empty) {
@@ -946,6 +951,50 @@ static void torn_attempts(int *utest_result, struct file *w, bool empty) {
 }
 UTEST_F(file, a_listing_torn_by_a_renewal_makes_no_second_leader_of_an_empty_store)   { torn_attempts(utest_result, W, true); }
 UTEST_F(file, a_listing_torn_by_a_renewal_makes_no_second_leader_of_a_released_store) { torn_attempts(utest_result, W, false); }
+
+/* ---- a hand-over that several want ---------------------------------------------------------------------------------- */
+
+/* A quick standby builds on a release before the releaser has looked whether it counts. If that took its release back, the other's record
+   would fall with it, and the lease of one who is gone would stand for its full length. */
+static void build_on_release(const char *name) {
+    record r = record_of("b", leader_file_number_(name) + 1, clock_ms);
+    record_put(&meanwhile.w->s, r.token, &r);
+}
+UTEST_F(file, a_release_that_was_built_on_already_is_not_taken_back) {
+    join(utest_result, W, 0, "a");
+    run_ms(W, 10);
+    ASSERT_TRUE(leads(W, 0));
+    uint64_t number = W->nodes[0].token;
+    meanwhile.w = W;
+    after_link = build_on_release;
+    leader_stop(&W->nodes[0].l);
+    run_ms(W, 10);
+    ASSERT_TRUE(leader_is_stopped(&W->nodes[0].l));
+    EXPECT_TRUE(after_link == NULL);
+    EXPECT_FALSE(file_exists(number_name(&W->s, number)));
+    EXPECT_TRUE(file_exists(number_name(&W->s, number + 1)));
+    EXPECT_TRUE(file_exists(number_name(&W->s, number + 2)));
+}
+
+/* Who lost a race takes his record back. A standby that saw it meanwhile must not take that for a store that forgot. */
+UTEST_F(file, a_record_that_was_taken_back_is_no_loss_of_memory) {
+    record held = record_of("x", 500, clock_ms), late = record_of("y", 501, clock_ms), released = record_of("", 501, clock_ms);
+    ASSERT_EQ(0, mkdir(W->s.dir, 0700));
+    ASSERT_TRUE(record_put(&W->s, 500, &held));
+    join(utest_result, W, 0, "a");
+    run_ms(W, 10);
+    ASSERT_TRUE(record_put(&W->s, 501, &late));
+    run_ms(W, L / 4);
+    ASSERT_EQ(0, unlink(number_name(&W->s, 501)));
+    run_ms(W, L / 4);
+    EXPECT_FALSE(leads(W, 0));
+    ASSERT_TRUE(record_put(&W->s, 501, &released));
+    ASSERT_EQ(0, unlink(number_name(&W->s, 500)));
+    int64_t took = until_leads(W, 0, L);
+    EXPECT_GE(took, 0);
+    EXPECT_LT(took, L / 2);
+    EXPECT_FALSE(said(W, 0, "forgotten"));
+}
 
 /* ---- files and places --------------------------------------------------------------------------------------------- */
 
