@@ -179,6 +179,7 @@ struct leader_redis_election {
     int      op, phase, attempt, hops;
     uint64_t seq;                   /* of the request that phase speaks of                                            */
     uint64_t term_seq, term_token;  /* of the acquire that began the term; 0: none                                    */
+    uint64_t settled_seq, settled_token;    /* of the last answer; the token of our term, if that is what it said     */
     uint64_t noticed_token;         /* of the last release heard of                                                   */
     int64_t  longest_ms;            /* longest lease seen                                                             */
     int64_t  sent_ms;
@@ -229,8 +230,11 @@ extern "C" {
 #endif
 
 /* ---- the scripts ------------------------------------------------------------------------------------------------------
-   KEYS: the lease, the witness. ARGV: identity, nonce, seq, lease_ms, then what the operation needs. Each answers
-   {word, token, ms until others may take it, length of the lease in ms, holder}.
+   KEYS: the lease, the witness. ARGV: identity, nonce, seq, lease_ms, settled_seq, settled_token, then what the operation needs.
+   Each answers {word, token, ms until others may take it, length of the lease in ms, holder}.
+   A record of ours from before the last answer that we had (settled_seq), other than the one which that answer spoke of
+   (settled_token), is a ghost: a request that was given up was carried out late, by a server that had forgotten everything in
+   between, and whoever it forgot may still lead. It is not ours: it is waited out, neither adopted nor released.
    The record is "token seq nonce lease_ms identity" with seq as 20 digits: compared as text it is exact to 2^64, where a Lua
    number is exact only to 2^53. For the same reason nothing at or above 2^53 is taken for a token. The length of the lease stands
    in both, so that nobody with a shorter one cuts it, whichever of the two is lost.
@@ -256,16 +260,17 @@ extern "C" {
     "  token, length = whole(token), whole(length)\n" \
     "end\n" \
     "local readable = token and length and #term == 20\n" \
-    "local mine = readable and owner == nonce and holder == me\n" \
+    "local named = readable and owner == nonce and holder == me\n" \
+    "local mine = named and (term > ARGV[5] or text(token) == ARGV[6])\n" \
     "local kept = math.max(length or 0, whole(known[4]) or 0)\n" \
     "local function answer(word, ms)\n" \
     "  return {word, token or t or 0, ms, kept, readable and holder or ''}\n" \
     "end\n"
 
-/* ARGV[5] min_token, ARGV[6] the longest lease that the caller has seen, ARGV[7] '1': reclaim                             */
+/* ARGV[7] min_token, ARGV[8] the longest lease that the caller has seen, ARGV[9] '1': reclaim                             */
 static const char leader_redis_acquire_lua_[] = LEADER_REDIS_LUA_HEAD_
-    "local min_token = tonumber(ARGV[5])\n"
-    "local longest = math.max(lease_ms, tonumber(ARGV[6]), kept)\n"
+    "local min_token = tonumber(ARGV[7])\n"
+    "local longest = math.max(lease_ms, tonumber(ARGV[8]), kept)\n"
     "if known[1] and not t then return answer('CORRUPT', longest) end\n"
     "if record then\n"
     "  local ttl = call('PTTL', lease)\n"
@@ -274,9 +279,10 @@ static const char leader_redis_acquire_lua_[] = LEADER_REDIS_LUA_HEAD_
     "    ttl = longest\n"
     "  end\n"
     "  if not readable then return answer('CORRUPT', ttl + 1) end\n"
+    "  if named and not mine then return {'WAIT', token, ttl + 1, kept, ''} end\n"
     "  if mine and term == seq then return answer('OK', ttl) end\n"        /* this very request was carried out before */
     "  if mine and term > seq then return answer('HELD', ttl + 1) end\n"   /* overtaken by a later request of ours     */
-    "  if not mine and holder == me and ARGV[7] ~= '1' then return answer('DUPLICATE', ttl + 1) end\n"
+    "  if not mine and holder == me and ARGV[9] ~= '1' then return answer('DUPLICATE', ttl + 1) end\n"
     "  if not mine and holder ~= me then return answer('HELD', ttl + 1) end\n"
     "else\n"
     "  local seen = min_token - 1\n"
@@ -329,10 +335,10 @@ enum { LEADER_REDIS_ACQUIRE_, LEADER_REDIS_RENEW_, LEADER_REDIS_RELEASE_, LEADER
 /* A wrong sum costs a round trip, not an election: the server says NOSCRIPT and gets the text. The tests compare them
    with the server's own.                                                                                               */
 static const struct { const char *lua, *sha1; } leader_redis_script_[LEADER_REDIS_OPS_] = {
-    { leader_redis_acquire_lua_, "4319d5ea7cf4c3d21d99bc592d11ed45a4d10d35" },
-    { leader_redis_renew_lua_,   "b9cff4bb339584faeb4e7fb80859743674d37f9e" },
-    { leader_redis_release_lua_, "fc4d438c8dfa0d13ce61ad323074f7273f397dce" },
-    { leader_redis_observe_lua_, "d5be206edd63806363b63a7ab3eb2feb663dc2bc" },
+    { leader_redis_acquire_lua_, "44df3b72f0402ea9c0baec2d285d0a61476f2d1d" },
+    { leader_redis_renew_lua_,   "a2ec4eb939fcca9c8588abda8135283a60b89ec1" },
+    { leader_redis_release_lua_, "8023a187576036dc889cc3ccc06dd730e1c65f92" },
+    { leader_redis_observe_lua_, "101df629fd193c5857ce6413e5266d88b565c9f4" },
 };
 
 
@@ -572,7 +578,7 @@ static bool leader_redis_has_tag_(const char *key) {
 }
 
 static bool leader_redis_command_(leader_redis_election *e, const leader_request *q) {
-    char witness[280], nonce[20], seq[24], lease[24], min_token[24], longest[24];
+    char witness[280], nonce[20], seq[24], lease[24], settled_seq[24], settled_token[24], min_token[24], longest[24];
     /* One text per connection teaches all who wait behind it; who still meets NOSCRIPT after that sends its own.           */
     unsigned bit = 1u << e->op;
     bool by_text = e->attempt == 2 || (e->attempt == 1 && !(e->client->taught & bit)), tag = leader_redis_has_tag_(e->key);
@@ -581,11 +587,13 @@ static bool leader_redis_command_(leader_redis_election *e, const leader_request
     snprintf(nonce, sizeof nonce, "%016llx", (unsigned long long)q->nonce);
     snprintf(seq, sizeof seq, "%020llu", (unsigned long long)(e->op == LEADER_REDIS_RENEW_ ? e->term_seq : q->seq));
     snprintf(lease, sizeof lease, "%lld", (long long)q->lease_ms);
+    snprintf(settled_seq, sizeof settled_seq, "%020llu", (unsigned long long)e->settled_seq);
+    snprintf(settled_token, sizeof settled_token, "%llu", (unsigned long long)e->settled_token);
     snprintf(min_token, sizeof min_token, "%llu", (unsigned long long)q->min_token);
     snprintf(longest, sizeof longest, "%lld", (long long)e->longest_ms);
-    const char *argv[12] = { by_text ? "EVAL" : "EVALSHA", by_text ? leader_redis_script_[e->op].lua : leader_redis_script_[e->op].sha1,
-        "2", e->key, witness, q->identity, nonce, seq, lease, min_token, longest, q->reclaim ? "1" : "0" };
-    return redisAsyncCommandArgv(e->client->main.ac, leader_redis_on_reply_, e, e->op == LEADER_REDIS_ACQUIRE_ ? 12 : 9, argv, NULL) == REDIS_OK;
+    const char *argv[14] = { by_text ? "EVAL" : "EVALSHA", by_text ? leader_redis_script_[e->op].lua : leader_redis_script_[e->op].sha1,
+        "2", e->key, witness, q->identity, nonce, seq, lease, settled_seq, settled_token, min_token, longest, q->reclaim ? "1" : "0" };
+    return redisAsyncCommandArgv(e->client->main.ac, leader_redis_on_reply_, e, e->op == LEADER_REDIS_ACQUIRE_ ? 14 : 11, argv, NULL) == REDIS_OK;
 }
 
 static void leader_redis_serve_(leader_redis_conn_ *c, bool readable, bool writable);
@@ -1379,6 +1387,10 @@ static leader_result leader_redis_deliver_(leader_redis_election *e, leader_reco
         e->term_seq = e->seq;
         e->term_token = e->answer.token;
     }
+    if ((result >= 0 || result == LEADER_E_DUPLICATE) && !(e->op == LEADER_REDIS_RENEW_ && result == LEADER_OK)) {
+        e->settled_seq = e->seq;
+        e->settled_token = e->op == LEADER_REDIS_ACQUIRE_ && result == LEADER_OK ? e->answer.token : 0;
+    }
     if (e->op == LEADER_REDIS_RELEASE_ && result == LEADER_OK && e->answer.token > e->noticed_token) e->noticed_token = e->answer.token;
     if (e->op == LEADER_REDIS_ACQUIRE_ && result == LEADER_HELD) {
         leader_redis_subscribe_(e);
@@ -1463,7 +1475,7 @@ static const char *leader_redis_open_(void *self, const leader_host *host) {
     const char *wrong = r->tls ? leader_redis_tls_open_(r) : NULL;
     if (wrong) return wrong;
     e->host = *host;
-    e->seq = e->term_seq = e->term_token = e->noticed_token = 0;
+    e->seq = e->term_seq = e->term_token = e->settled_seq = e->settled_token = e->noticed_token = 0;
     e->longest_ms = 0;
     e->generation = e->stale = e->expected = 0;
     e->phase = LEADER_REDIS_IDLE_;

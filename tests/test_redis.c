@@ -11,17 +11,21 @@ UTEST_STATE();
 static uint64_t token_said;         /* of the last answer                                                                        */
 static long long ms_said;
 static char word_said[16];
+static int settled_seq;             /* what the caller of the next ones was answered last; and the token of that                  */
+static unsigned long long settled_token;
 
 /* Runs one by its text. nonce and seq as numbers; min_token, longest and reclaim only for acquire.                                 */
 static const char *lua(const server *s, int op, const char *me, int nonce, int seq, long long lease_ms, unsigned long long min_token, long long longest, bool reclaim) {
-    char n[20], q[24], l[24], m[24], x[24];
+    char n[20], q[24], l[24], m[24], x[24], ss[24], st[24];
     snprintf(n, sizeof n, "%016x", (unsigned)nonce);
     snprintf(q, sizeof q, "%020d", seq);
     snprintf(l, sizeof l, "%lld", lease_ms);
+    snprintf(ss, sizeof ss, "%020d", settled_seq);
+    snprintf(st, sizeof st, "%llu", settled_token);
     snprintf(m, sizeof m, "%llu", min_token);
     snprintf(x, sizeof x, "%lld", longest);
-    const char *argv[] = { "EVAL", leader_redis_script_[op].lua, "2", "leader:job", "{leader:job}:witness", me, n, q, l, m, x, reclaim ? "1" : "0" };
-    say_argv(s, op == LEADER_REDIS_ACQUIRE_ ? 12 : 9, argv);
+    const char *argv[] = { "EVAL", leader_redis_script_[op].lua, "2", "leader:job", "{leader:job}:witness", me, n, q, l, ss, st, m, x, reclaim ? "1" : "0" };
+    say_argv(s, op == LEADER_REDIS_ACQUIRE_ ? 14 : 11, argv);
     unsigned long long token = 0;
     word_said[0] = 0;
     ms_said = -1;
@@ -104,6 +108,33 @@ UTEST(scripts, own_record_is_adopted_by_a_write) {
     ASSERT_STREQ("WAIT", acquire(s, "a", 1, 7, 60000, 1));        /* late: sent before the release, carried out after it         */
     ASSERT_STREQ("FREE", observe(s));
     ASSERT_STREQ("OK", acquire(s, "b", 2, 1, 60000, 1));          /* others are not kept out by that                             */
+}
+
+/* A request that was given up is carried out after all, by a server that has forgotten the holder seen since.                          */
+UTEST(scripts, a_ghost_is_waited_out_neither_adopted_nor_released) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "b", 2, 1, 1000, 1));
+    uint64_t holder = token_said;
+    ASSERT_STREQ("HELD", acquire(s, "a", 1, 2, 1000, 1));
+    say(s, "FLUSHALL");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 1000, 1));           /* sent first, when a had seen nobody                           */
+    int64_t ghost_ms = clock_ms();
+    settled_seq = 2;
+    ASSERT_STREQ("WAIT", acquire(s, "a", 1, 3, 1000, holder + 1));
+    EXPECT_TRUE(ms_said > 0 && ms_said <= 1001);
+    EXPECT_STREQ("WAIT", lua(s, LEADER_REDIS_ACQUIRE_, "a", 1, 4, 1000, holder + 1, 0, true));
+    EXPECT_STREQ("LOST", release(s, "a", 1, 5));
+    EXPECT_STREQ("LOST", renew(s, "a", 1, 1, 1000));
+    while (strcmp(acquire(s, "a", 1, 6, 1000, holder + 1), "OK") && clock_ms() < ghost_ms + LIMIT_MS) usleep(2000);
+    EXPECT_STREQ("OK", word_said);
+    EXPECT_TRUE(clock_ms() - ghost_ms >= 990);
+    settled_seq = 6;
+    settled_token = token_said;                                   /* the term itself is no ghost                                  */
+    EXPECT_STREQ("OK", renew(s, "a", 1, 6, 1000));
+    EXPECT_STREQ("OK", acquire(s, "a", 1, 7, 1000, holder + 1));
+    settled_seq = 0;
+    settled_token = 0;
 }
 
 UTEST(scripts, same_name_other_process) {
@@ -341,6 +372,34 @@ UTEST(election, a_release_is_heard_at_once) {
     leader_stop(&a->me);
     ASSERT_TRUE(UNTIL(leads(b)));
     ASSERT_EQ(2, (int)leader_get_stats(&b->me).acquires);         /* the first attempt after the notice, none before it          */
+    NEVER_TWO();
+}
+
+UTEST(election, a_ghost_of_its_own_makes_no_leader_beside_the_forgotten_one) {
+    fresh();
+    server *s = server_start("");
+    candidate *b = join(s, "b", 30000), *a = &candidates[1];
+    ASSERT_TRUE(UNTIL(leads(b)));
+    leader_config cfg = config(a, "a", 30000);
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = s->port;
+    leader_redis_init(&a->client, &how);
+    cfg.backend = leader_redis_backend(&a->election, &a->client, "job");
+    cfg.retry_ms = 100;                                 /* a asks long before b finds out                                         */
+    ASSERT_EQ(LEADER_OK, leader_init(&a->me, &cfg));
+    a->open = true;
+    ASSERT_TRUE(UNTIL(!strcmp(leader_get_view(&a->me).leader, "b")));
+    char nonce[20];
+    snprintf(nonce, sizeof nonce, "%016llx", (unsigned long long)a->me.nonce);
+    const char *argv[] = { "EVAL", leader_redis_script_[LEADER_REDIS_ACQUIRE_].lua, "2", "leader:job", "{leader:job}:witness", "a", nonce,
+                           "00000000000000000001", "30000", "00000000000000000000", "0", "1", "0", "0" };
+    say(s, "FLUSHALL");
+    say_argv(s, 14, argv);                              /* a's first request, as if it had been on its way until now              */
+    ASSERT_TRUE(strncmp(said, "OK", 2) == 0);
+    uint64_t asked = leader_get_stats(&a->me).acquires;
+    ASSERT_TRUE(UNTIL(leads(a) || leader_get_stats(&a->me).acquires >= asked + 5));
+    ASSERT_FALSE(leads(a));
     NEVER_TWO();
 }
 

@@ -67,15 +67,21 @@ static void client_send(candidate *c, message *m) {
     m->incarnation = c->incarnation;
     m->id          = ++sim.message_ids;
     m->name        = c->name;
-    m->unseen      = !c->seen_holder;
     cl->wait_id    = m->id;
     cl->wait_op    = m->op;
     cl->answered   = false;
+    if (!c->seen_holder) cl->naive = *m;
     note(c, "sends %s #%llu", op_names[m->op], (unsigned long long)m->id);
     if (sim.now_us < sim.outage_us && rng_percent(&sim.net_rng, 50)) { net_reset(c); return; }
     if (net_loses(c->cut_requests_us, FAULT_LOST_REQUEST)) { note(c, "  (which is lost)"); return; }
     int copies = net_doubles(FAULT_DUP_REQUEST) ? 2 : 1;
     while (copies-- > 0) plan_event(sim.now_us + net_delay_us(), EV_REQUEST, c->number, 0, message_new(m));
+}
+
+/* The nastiest moment for a request that was long given up: the store has just forgotten everything, and nobody has asked since. */
+static void net_run_naive(candidate *c) {
+    if (c->client.naive.id && c->client.naive.incarnation == c->incarnation)
+        plan_event(sim.now_us + rng_log(&sim.net_rng, 1, 1000), EV_REQUEST, c->number, 0, message_new(&c->client.naive));
 }
 
 static void net_request(int at) {                                                         /* a request reaches the store */

@@ -172,7 +172,6 @@ static bool may_forget(void) {
         if (!c->up && !c->plan.cautious) return false;
         if (c->up && !c->seen_holder && !c->plan.cautious && !c->plan.observer) return false;
     }
-    for (int i = 0; i < sim.pool_room; i++) if (sim.pool[i].id && sim.pool[i].unseen) return false;
     return true;
 }
 
@@ -242,7 +241,8 @@ static bool fault_on_store(fault_kind kind) {
     case FAULT_RESTART: restart_store(); return true;
     case FAULT_WIPE:
         if (sim.store == STORE_FILE) { vfs_wipe(); sim.tokens_reset = true; return true; }
-        restart_store();
+        if (rng_percent(&sim.rng, 50)) restart_store();
+        else net_run_naive(&sim.all[rng_range(&sim.rng, 0, sim.count - 1)]);
         if (ttl_store) ttl_forget(); else { cas_delete(); cas.versions = 0; sim.tokens_reset = true; }
         return true;
     case FAULT_POWER:         return power_fails();

@@ -37,8 +37,12 @@ static void ttl_write(const message *m, uint64_t token) {
 }
 
 static bool ttl_mine(const message *m) {
-    return ttl.lease && ttl.holder == m->name && (ttl.nonce == m->nonce || run.breaks.ignore_nonce);
+    return ttl.lease && ttl.holder == m->name && (ttl.nonce == m->nonce || run.breaks.ignore_nonce)
+        && (ttl.seq > m->settled_seq || ttl.token == m->settled_token || run.breaks.adopt_ghost);
 }
+
+/* What a request of ours left that ran after the answer to a later one: the store has forgotten that answer since. */
+static bool ttl_ghost(const message *m) { return ttl.lease && ttl.nonce == m->nonce && !ttl_mine(m); }
 
 static void ttl_begin_term(message *m) {
     uint64_t token = ttl.witness ? ttl.last_token + !run.breaks.token_not_raised : (uint64_t)ttl_now_ms();
@@ -66,7 +70,8 @@ static void ttl_acquire(message *m) {
     int64_t  longest_ms = ttl.witness && ttl.witness_lease_ms > m->longest_ms ? ttl.witness_lease_ms : m->longest_ms;
     if (ttl.lease) {
         bool named = ttl.holder == m->name;
-        if (ttl_mine(m) && ttl.seq <= m->seq) ttl_begin_term(m);
+        if (ttl_ghost(m))                     ttl_say_held(m, 0, ttl.token, ttl.expires_ms - now_ms + 1);
+        else if (ttl_mine(m) && ttl.seq <= m->seq) ttl_begin_term(m);
         else if (named && m->reclaim)         ttl_begin_term(m);
         else {
             ttl_say_held(m, ttl.holder, ttl.token, ttl.expires_ms - now_ms + 1);
@@ -132,10 +137,17 @@ static leader_result ttl_ask(candidate *c, op_kind op, const leader_request *rq,
         m.lease_ms   = rq->lease_ms;
         m.longest_ms = cl->longest_ms;
         m.reclaim    = rq->reclaim;
+        m.settled_seq   = cl->settled_seq;
+        m.settled_token = cl->settled_token;
         client_send(c, &m);
     }
     if (!client_answered(c)) return c->plan.blocking ? LEADER_E_TIMEOUT : LEADER_PENDING;
     cl->wait_id = 0;
+    bool settles = (cl->reply.result >= 0 || cl->reply.result == LEADER_E_DUPLICATE) && !(op == OP_RENEW && cl->reply.result == LEADER_OK);
+    if (settles) {
+        cl->settled_seq   = rq->seq;
+        cl->settled_token = op == OP_ACQUIRE && cl->reply.result == LEADER_OK ? cl->reply.token : 0;
+    }
     if (cl->reply.result < 0 && cl->reply.result != LEADER_E_DUPLICATE) return cl->reply.result;
     if (cl->longest_ms < cl->reply.lease_ms) cl->longest_ms = cl->reply.lease_ms;
     client_see_holder(seen, cl->reply.holder, cl->reply.token, cl->reply.expires_in_ms);

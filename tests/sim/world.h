@@ -9,6 +9,7 @@ static const char *const store_names[STORE_KINDS] = { "ttl", "cas", "file" };
 #define SIM_BREAKS(X)                                                                                                   \
     X(credit_late_reply,   "a client takes the reply to an older request for the newer one's")                          \
     X(release_any_term,    "the TTL store's release does not compare seq")                                              \
+    X(adopt_ghost,         "a record that our own late request left in a wiped TTL store is taken at once")                     \
     X(no_hold_off,         "a store that forgot is taken at once")                                                      \
     X(token_not_raised,    "the TTL store begins a term without raising the token")                                     \
     X(take_early,          "the CAS client takes over one retry before the lease has passed")                           \
@@ -89,9 +90,9 @@ typedef struct message {
     uint32_t    incarnation;
     uint64_t    id;
     op_kind     op;
-    bool        unseen;                                         /* its sender had seen no holder when it sent this    */
     int         name;
     uint64_t    nonce, seq, min_token;
+    uint64_t    settled_seq, settled_token;                     /* TTL store: as in client                            */
     int64_t     lease_ms, longest_ms;
     bool        reclaim;
     leader_result result;
@@ -110,6 +111,9 @@ typedef struct client {                                         /* a candidate's
     bool       answered, noticed;
     message    reply;
     int64_t    longest_ms;                                      /* longest lease seen                                 */
+    uint64_t   settled_seq, settled_token;                      /* TTL store: up to this seq only the record of this
+                                                                   token can be ours; another is a ghost              */
+    message    naive;                                           /* its last acquire from before it saw any holder     */
     int64_t    block_us;
     /* compare-and-swap store only: what it remembers of the record */
     bool       seen_any, forgot;
