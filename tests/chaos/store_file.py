@@ -1,0 +1,102 @@
+"""Candidates that share a directory, on a file system that is so small that it can be filled."""
+import os
+import shutil
+import subprocess
+
+import stores
+
+SIZE = 256 * 1024
+OFFSET_S = 3600
+
+
+class Store(stores.Store):
+    name = "file"
+    lease_ms = 1500
+    deadline_ms = 1000
+    # A full disk makes standbys ask less often, up to once in a lease; a wiped directory makes whoever finds it wait for one; a lease that was held runs out.
+    bound_ms = 3 * 1500 + 1000
+
+    def __init__(self, directory, nodes, rng):
+        super().__init__(directory, nodes, rng)
+        self.disk = os.path.join(directory, "disk")
+        self.path = os.path.join(self.disk, "job.lease")
+        self.records = self.path + ".d"
+        self.mounted = False
+        self.notes = []
+        self.own_clocks = subprocess.run(["unshare", "--time", "true"], stderr=subprocess.DEVNULL).returncode == 0
+        if not self.own_clocks:
+            self.notes.append("no time namespaces here: all candidates share one boot clock")
+        os.makedirs(self.disk)
+
+    def start(self):
+        mount = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},nr_inodes=200", "chaos", self.disk], stderr=subprocess.PIPE, text=True)
+        self.mounted = mount.returncode == 0
+        if not self.mounted:
+            self.notes.append(f"the disk was never full, as nothing can be mounted here: {mount.stderr.strip()}")
+
+    def stop(self):
+        if self.mounted:
+            subprocess.run(["umount", "--lazy", self.disk], check=True)
+            self.mounted = False
+
+    def candidate_args(self, node):
+        # The last one lives in a container, as it were: its boot clock is another, so that it has to observe what the others can compare.
+        other_clock = ["--boot-offset", str(OFFSET_S)] if self.own_clocks and node == self.nodes - 1 else []
+        return ["--file", self.path, "--cautious", *other_clock]
+
+    def faults(self):
+        return [
+            stores.Fault("disk full", 3, self.fill_blocks),
+            stores.Fault("no inodes", 1, self.fill_inodes),
+            stores.Fault("records wiped", 2, self.wipe),
+            stores.Fault("copy spoilt", 1, self.spoil_copy),
+            stores.Fault("old records restored", 1, self.restore, excused=True),
+        ]
+
+    def fill_blocks(self, rng):
+        ballast = os.path.join(self.disk, "ballast")
+        return self.fill(ballast, lambda: open(ballast, "ab", buffering=0).write(bytes(4096)))
+
+    def fill_inodes(self, rng):
+        ballast = os.path.join(self.disk, "ballast.d")
+        os.makedirs(ballast, exist_ok=True)
+        return self.fill(ballast, lambda: open(os.path.join(ballast, str(len(os.listdir(ballast)))), "x").close())
+
+    def fill(self, ballast, more):
+        if not self.mounted:
+            return None
+        try:
+            for _ in range(10000):
+                more()
+        except OSError:
+            pass
+        return lambda: subprocess.run(["rm", "-rf", ballast], check=True)
+
+    def wipe(self, rng):
+        shutil.rmtree(self.records, ignore_errors=True)     # candidates write into it meanwhile: what they make anew stays
+        if rng.random() < 0.5:
+            remove(self.path)
+
+    def spoil_copy(self, rng):
+        if rng.random() < 0.5:
+            remove(self.path)
+        else:
+            with open(self.path + ".new", "w") as f:
+                f.write("this is no lease\n")
+            os.replace(self.path + ".new", self.path)
+
+    def restore(self, rng):
+        backup = os.path.join(self.directory, f"backup-{rng.random()}")
+        shutil.copytree(self.records, backup, ignore_dangling_symlinks=True)
+
+        def undo():
+            shutil.rmtree(self.records, ignore_errors=True)
+            shutil.copytree(backup, self.records, dirs_exist_ok=True)
+        return undo
+
+
+def remove(path):
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
