@@ -54,8 +54,12 @@ K8S_SUITES  += $(foreach t,$(wildcard tests/test_k8s_*.py),'$(basename $(notdir 
 K8S_SUITES  += 'k8s_builds 300 tests/test_backend_builds.sh k8s'
 K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s "--filter=live.*"'
 
+# Short runs, each from a seed of its own, which it prints: make chaos has the long ones.
+CHAOS_SUITES := $(foreach s,file,'chaos_$(s) 180 $(MAKE) -s chaos STORE=$(s) SECONDS=15')
+CHAOS_SUITES += 'chaos_checker 180 $(MAKE) -s $(OUT)/chaos-candidate && tests/test_chaos.py'
+
 # The long ones first, so that none is left to run alone at the end.
-ALL_SUITES  := $(REDIS_SUITES) $(K8S_SUITES)
+ALL_SUITES  := $(REDIS_SUITES) $(K8S_SUITES) $(CHAOS_SUITES)
 ALL_SUITES  += 'examples 600 $(MAKE) -s examples && tests/test_examples'
 ALL_SUITES  += 'leader_run 600 $(MAKE) -s $(OUT)/leader-run $(OUT)/leader-run-pod && tests/test_leader_run.py'
 ALL_SUITES  += 'matrix 900 tests/matrix --all'
@@ -76,6 +80,7 @@ help:
 	@echo "make test-redis  the Redis backend only"
 	@echo "make test-k8s    the Kubernetes backend only; with KUBE_URL=https://... KUBE_TOKEN=... KUBE_CA=file KUBE_NAMESPACE=... on that API server"
 	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
+	@echo "make chaos       real processes killed, stopped, cut off, from a seed: STORE=file NODES=5 SECONDS=60 SEED=s TIMELINE=1 EXCUSED=1 FAULTS=name,name"
 	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
 	@echo "make matrix      every compiler and language standard, as a table"
 	@echo "make examples    the programs in examples/"
@@ -114,6 +119,11 @@ programs: $(addprefix $(OUT)/,$(CORE) test_redis test_k8s $(addsuffix -tsan,$(TH
 
 sim: $(OUT)/sim
 	@$(OUT)/sim $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
+
+# Pictures of violations, and of the whole run with TIMELINE=1, go to build/chaos. EXCUSED=1 adds the faults under which the README promises nothing.
+chaos: $(OUT)/chaos-candidate
+	@python3 tests/chaos/chaos.py --candidate $< --store $(or $(STORE),file) $(if $(NODES),--nodes $(NODES)) $(if $(SECONDS),--seconds $(SECONDS)) \
+	    $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults '$(FAULTS)') $(if $(EXCUSED),--excused) $(if $(TIMELINE),--timeline) $(if $(KEEP),--keep)
 
 bench: $(addprefix $(OUT)/,$(BENCHES))
 	@$(foreach b,$(sort $(BENCHES)),$(OUT)/$(b) $(if $(filter bench,$(b)),,--no-head) $(BENCH_FLAGS) &&) true
@@ -158,7 +168,7 @@ $(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE)): $(OUT)/%: packaging/% leader.h | $(O
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core test-redis test-k8s mutation-redis mutation-k8s programs sim bench figures matrix examples install uninstall clean
+.PHONY: help run test test-core test-redis test-k8s mutation-redis mutation-k8s programs sim chaos bench figures matrix examples install uninstall clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------
 
@@ -200,6 +210,10 @@ $(OUT)/examples/libev: LIBS += -lev
 
 $(OUT)/examples/healthz: CPPFLAGS += $(STORE_FLAGS)
 $(OUT)/examples/healthz: LIBS += $(STORE_LIBS)
+
+# No address sanitizer: it does not go with the library that moves the wall clock.
+$(OUT)/chaos-candidate: tests/chaos/candidate.c $(HEADERS) Makefile | $(OUT)
+	$(CC) $(C_FLAGS) -fsanitize=undefined -fno-sanitize-recover=all $(STORE_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS) $(STORE_LIBS)
 
 $(OUT)/leader-run: CFLAGS = -O2 -g
 $(OUT)/leader-run: examples/leader-run/leader-run.c examples/leader-run/guard.h $(HEADERS) Makefile | $(OUT)

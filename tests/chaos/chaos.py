@@ -41,6 +41,7 @@ def now_us():
 # ---- the schedule ------------------------------------------------------------------------------------------------------------------
 
 NODE_FAULTS = {"kill": 4, "stop": 5, "stutter": 2, "resign": 3, "close": 2, "wall clock": 2, "kill all": 0.5, "stop all": 0.5}
+AT_ONCE = ("resign", "wall clock")  # there is nothing to heal
 
 
 def make_plan(seed, seconds, nodes, lease_ms, bound_ms, weights):
@@ -50,10 +51,10 @@ def make_plan(seed, seconds, nodes, lease_ms, bound_ms, weights):
     plan, t = [], lease_ms * 1.5
     while t < seconds * 1000:
         end = t
-        for _ in range(rng.choice([1, 1, 2, 2, 3, 4])):
-            at = t + rng.uniform(0, lease_ms)
-            span = lease_ms * rng.uniform(*rng.choice([(0.05, 0.6), (0.6, 1.3), (1.3, 2.5)]))
-            plan.append(Planned(int(at), rng.choices(names, shares)[0], rng.randrange(nodes), rng.random() < 0.6, int(span), rng.random() < 0.5, rng.getrandbits(32)))
+        for _ in range(rng.choice([1, 2, 3, 4, 5, 6])):
+            at, fault = t + rng.uniform(0, lease_ms), rng.choices(names, shares)[0]
+            span = 0 if fault in AT_ONCE else lease_ms * rng.uniform(*rng.choice([(0.02, 0.6), (0.02, 0.6), (0.6, 1.2), (1.2, 2.2)]))
+            plan.append(Planned(int(at), fault, rng.randrange(nodes), rng.random() < 0.6, int(span), rng.random() < 0.5, rng.getrandbits(32)))
             end = max(end, at + span)
         t = end + (rng.uniform(0, lease_ms) if rng.random() < 0.75 else rng.uniform(lease_ms, bound_ms))
     return sorted(p for p in plan if p.at_ms < seconds * 1000)
@@ -61,7 +62,7 @@ def make_plan(seed, seconds, nodes, lease_ms, bound_ms, weights):
 
 def print_plan(plan):
     for p in plan:
-        print(f"{p.at_ms / 1000:8.3f} s  {p.fault:20} node {p.node}{' or the leader' if p.at_leader else '':14} for {p.for_ms:5} ms{', then a new name' if p.fresh else ''}  {p.dice:08x}")
+        print(f"{p.at_ms / 1000:8.3f} s  {p.fault:20} {'the leader or ' if p.at_leader else ''}node {p.node} for {p.for_ms} ms{', a restart has a new name' if p.fresh else ''} ({p.dice:08x})")
 
 
 # ---- a run -------------------------------------------------------------------------------------------------------------------------

@@ -282,7 +282,8 @@ def find_all(run):
 def count_faults(run):
     """What was really done, by name; a stutter is many stops."""
     names = {"kill": "kill", "stop": "stop", "resign": "resign", "close": "close", "wall": "wall clock"}
-    return collections.Counter(e.detail if e.what == "begin" else names[e.what] for e in run.events if e.what in names or e.what == "begin")
+    return collections.Counter(e.detail if e.what == "begin" else names[e.what] for e in run.events
+                               if e.at_us < run.over and (e.what in names or e.what == "begin"))
 
 
 def figures(run, found):

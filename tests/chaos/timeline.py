@@ -5,7 +5,7 @@ STRIP_S = 30                        # a longer picture is cut into strips of tha
 WIDTH, LEFT, ROW, TOP = 1400, 90, 30, 46
 COLOURS = ["#3b78c3", "#d97b29", "#3f9a57", "#8b5fb0", "#b5485d", "#7a6a53", "#2f9aa0", "#a79b2f", "#6b7785"]
 MARKS = {"kill": "✕", "resign": "▽", "close": "□", "wall": "◷", "died": "☠", "hung": "☠"}
-LEGEND = "bar: read true, with its token    line: process alive    hatched: stopped    ✕ killed    ▽ resigns    □ closes    ◷ its wall clock is moved    red: the violation"
+LEGEND = " · ".join(["bar: read true, with its token", "line: process alive", "hatched: stopped", "✕ killed", "▽ resigns", "□ closes", "◷ its wall clock is moved", "red: the violation"])
 
 
 def label_of(token, tokens):
@@ -91,7 +91,7 @@ class Strip:
         for name, begin, end in pairs_of(run, ("begin",), ("end",)):
             self.box(begin, end, self.y(None) + 7, ROW - 14, 'class="store"', name, name)
             if self.begin <= begin <= self.end and (end - begin) * self.scale <= 7.5 * len(name):
-                self.word(self.x(begin) + 4, self.y(None) + 19, name, 'class="mark"')
+                self.word(self.x(end) + 3, self.y(None) + 19, name, 'class="axis"')
         for node, begin, end in lives_of(run):
             self.box(begin, end, self.y(node) + ROW / 2 - 1, 2, 'class="life"', "alive")
         for term in run.terms:
