@@ -54,7 +54,7 @@ def make_plan(seed, seconds, nodes, lease_ms, bound_ms, weights):
         for _ in range(rng.choice([1, 2, 3, 4, 5, 6])):
             at, fault = t + rng.uniform(0, lease_ms), rng.choices(names, shares)[0]
             span = 0 if fault in AT_ONCE else lease_ms * rng.uniform(*rng.choice([(0.02, 0.6), (0.02, 0.6), (0.6, 1.2), (1.2, 2.2)]))
-            plan.append(Planned(int(at), fault, rng.randrange(nodes), rng.random() < 0.6, int(span), rng.random() < 0.5, rng.getrandbits(32)))
+            plan.append(Planned(int(at), fault, rng.randrange(nodes), rng.random() < 0.7, int(span), rng.random() < 0.5, rng.getrandbits(32)))
             end = max(end, at + span)
         t = end + (rng.uniform(0, lease_ms) if rng.random() < 0.75 else rng.uniform(lease_ms, bound_ms))
     return sorted(p for p in plan if p.at_ms < seconds * 1000)
@@ -84,7 +84,7 @@ class Run:
         self.driver_log = open(os.path.join(self.logs, "driver.log"), "w", buffering=1)
         self.nodes = [Node(i) for i in range(args.nodes)]
         self.queue, self.order = [], itertools.count()
-        self.preload = faketime()
+        self.preload, self.healing = faketime(), False
 
     def note(self, what, node=None, detail=""):
         self.driver_log.write(f"{now_us()} {what} {'-' if node is None else node.number} {detail}\n")
@@ -119,10 +119,10 @@ class Run:
             node.process.kill()
             node.process.wait()
 
-    def tell(self, node, number, what):
+    def tell(self, node, number, what, detail=""):
         if node.up():
             node.process.send_signal(number)
-            self.note(what, node)
+            self.note(what, node, detail)
 
     def look_for_deaths(self):
         for node in self.nodes:
@@ -158,6 +158,8 @@ class Run:
 
     def begin(self, p):
         """One planned fault; what heals it is put into the queue."""
+        if self.healing:
+            return
         node = (self.leader() if p.at_leader else None) or self.nodes[p.node]
         rng = random.Random(p.dice)
         end_us = now_us() + p.for_ms * 1000
@@ -171,8 +173,9 @@ class Run:
             for victim in self.nodes if p.fault == "stop all" else [node]:
                 self.tell(victim, signal.SIGSTOP, "stop")
                 self.at(end_us, lambda victim=victim: self.tell(victim, signal.SIGCONT, "cont"))
-        elif p.fault == "stutter":
-            self.stutter(node, rng, end_us)
+        elif p.fault == "stutter" and node.up():
+            self.note("stutter", node)
+            self.stutter(node, node.process, rng, end_us)
         elif p.fault == "resign":
             self.tell(node, signal.SIGUSR1, "resign")
         elif p.fault == "close" and node.up():
@@ -196,17 +199,16 @@ class Run:
         undo()
         self.note("end", None, name)
 
-    def stutter(self, node, rng, end_us):
+    def stutter(self, node, process, rng, end_us):
         """Stopped most of the time, running for a moment now and then: sooner or later it is stopped in the middle of everything."""
-        process = node.process
-        if not node.up() or now_us() >= end_us:
+        if self.healing or node.process is not process or now_us() >= end_us:
             return
-        self.tell(node, signal.SIGSTOP, "stop")
+        self.tell(node, signal.SIGSTOP, "stop", "stutter")
 
         def go_on():
             if node.process is process:
-                self.tell(node, signal.SIGCONT, "cont")
-                self.at(now_us() + rng.randrange(500, 8000), lambda: node.process is process and self.stutter(node, rng, end_us))
+                self.tell(node, signal.SIGCONT, "cont", "stutter")
+                self.at(now_us() + rng.randrange(500, 8000), lambda: self.stutter(node, process, rng, end_us))
         self.at(now_us() + rng.randrange(5000, 60000), go_on)
 
     # -- from start to end --
@@ -225,6 +227,7 @@ class Run:
                 self.note("late", None, f"{int(late_us)}")
 
     def heal_all(self):
+        self.healing = True
         while self.queue:
             heapq.heappop(self.queue)[2]()
         for node in self.nodes:

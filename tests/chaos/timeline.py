@@ -88,17 +88,19 @@ class Strip:
         if violation:
             begin, end = violation.begin, max(violation.end, violation.begin + 3 / self.scale)
             self.box(begin, end, self.top, self.bottom - self.top, 'class="wrong"', violation.text)
-        for name, begin, end in pairs_of(run, ("begin",), ("end",)):
+        faults = list(pairs_of(run, ("begin",), ("end",)))
+        for name, begin, end in faults:
             self.box(begin, end, self.y(None) + 7, ROW - 14, 'class="store"', name, name)
+        for name, begin, end in faults:             # names that did not fit stand beside
             if self.begin <= begin <= self.end and (end - begin) * self.scale <= 7.5 * len(name):
-                self.word(self.x(end) + 3, self.y(None) + 19, name, 'class="axis"')
+                self.word(self.x(end) + 3, self.y(None) + 19, name, 'class="beside"')
         for node, begin, end in lives_of(run):
             self.box(begin, end, self.y(node) + ROW / 2 - 1, 2, 'class="life"', "alive")
         for term in run.terms:
             node = run.lives[term.life].node
             self.box(term.begin, max(term.end, term.begin), self.y(node) + 5, ROW - 10, f'fill="{COLOURS[node % len(COLOURS)]}"',
                      f"node {term.life}, token {term.token}, {(term.begin - run.begin) / 1e6:.3f} s to {(term.end - run.begin) / 1e6:.3f} s", label_of(term.token, tokens))
-        for node, begin, end in pairs_of(run, ("stop",), ("cont", "kill", "start", "died")):
+        for node, begin, end in pairs_of(run, ("stop",), ("cont", "kill", "start", "died", "hung")):
             self.box(begin, end, self.y(node) + 2, ROW - 4, 'fill="url(#stopped)"', "stopped")
         for e in run.events:
             if e.what in MARKS and self.begin <= e.at_us <= self.end:
@@ -119,7 +121,7 @@ def draw(run, path, title, begin, end, violation=None):
         at, top = at + int(seconds * 1e6) + 1, top + height
     with open(path, "w") as f:
         f.write(f'''<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top + 24}" viewBox="0 0 {WIDTH} {top + 24}" font-family="sans-serif" font-size="12">
-<style>.grid{{stroke:#ddd}} .axis{{fill:#777;font-size:11px}} .in{{fill:#fff;font-size:11px}} .mark{{font-size:13px;fill:#111}} .life{{fill:#999}} .store{{fill:#555}}
+<style>.grid{{stroke:#ddd}} .axis{{fill:#777;font-size:11px}} .beside{{font-size:11px;fill:#333;stroke:#fff;stroke-width:3;paint-order:stroke}} .in{{fill:#fff;font-size:11px}} .mark{{font-size:13px;fill:#111}} .life{{fill:#999}} .store{{fill:#555}}
 .wrong{{fill:#e33;fill-opacity:.3}} .accused{{fill:none;stroke:#d22;stroke-width:2}}</style>
 <defs><pattern id="stopped" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V6" stroke="#333" stroke-width="2"/></pattern></defs>
 <rect width="100%" height="100%" fill="#fff"/>
