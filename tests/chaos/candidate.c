@@ -7,7 +7,7 @@
             --k8s NAMESPACE/NAME --server URL [--ca FILE] [--token TOKEN] [--no-watch] [--leader-h-only]
    OPTIONS  --cautious          cautious_start: an empty store is trusted only after one lease
             --boot-offset S     live in a time namespace of its own, whose boot clock is S seconds ahead (needs root)
-            --wrong deadline    be wrong on purpose: believe every yes for two leases. The checker has to notice
+            --wrong deadline    be wrong on purpose: believe every yes for ten leases. The checker has to notice
    TIME     such as 1500ms or 4s
 
    SIGUSR1 resigns, SIGTERM closes the election and ends the process. Three threads: one ticks, one asks a thousand times a second, one works on
@@ -150,7 +150,7 @@ static void *keep_asking(void *unused) {
         int64_t before = boot_us();
         uint64_t token = ask(&yes);
         if (wrong) {
-            if (yes) { believed = token; believed_until = before + 2 * lease_ms * 1000; }
+            if (yes) { believed = token; believed_until = before + 10 * lease_ms * 1000; }
             else if (before < believed_until) { yes = true; token = believed; }
         }
         int64_t after = boot_us();

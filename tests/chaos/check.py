@@ -91,7 +91,7 @@ class Run:
         self.events = []
         for line in read_lines(os.path.join(directory, "driver.log")):
             at_us, what, node, *detail = line.split(" ", 3)
-            self.events.append(Event(int(at_us), what, None if node == "-" else int(node), " ".join(detail)))
+            self.events.append(Event(int(at_us), what, None if node == "-" else int(node), " ".join(detail).strip()))
         self.store, lease, deadline, bound = self.events[0].detail.split(" ")
         self.lease_us, self.deadline_us, self.bound_us = (int(ms) * 1000 for ms in (lease, deadline, bound))
         self.begin = self.events[0].at_us
