@@ -121,8 +121,10 @@ sim: $(OUT)/sim
 	@$(OUT)/sim $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
 
 # Pictures of violations, and of the whole run with TIMELINE=1, go to build/chaos. EXCUSED=1 adds the faults under which the README promises nothing.
-chaos: $(OUT)/chaos-candidate
-	@python3 tests/chaos/chaos.py --candidate $< --store $(or $(STORE),file) $(if $(NODES),--nodes $(NODES)) $(if $(SECONDS),--seconds $(SECONDS)) \
+chaos:
+	-@tests/deps chaos $(filter redis k8s,$(STORE))
+	@$(MAKE) -s $(OUT)/chaos-candidate
+	@python3 tests/chaos/chaos.py --candidate $(OUT)/chaos-candidate --store $(or $(STORE),file) $(if $(NODES),--nodes $(NODES)) $(if $(SECONDS),--seconds $(SECONDS)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults '$(FAULTS)') $(if $(EXCUSED),--excused) $(if $(TIMELINE),--timeline) $(if $(KEEP),--keep)
 
 bench: $(addprefix $(OUT)/,$(BENCHES))

@@ -59,8 +59,11 @@ class Store(stores.Store):
 
     def fill_inodes(self, rng):
         ballast = os.path.join(self.disk, "ballast.d")
-        os.makedirs(ballast, exist_ok=True)
-        return self.fill(ballast, lambda: open(os.path.join(ballast, str(len(os.listdir(ballast)))), "x").close())
+
+        def one_more():
+            os.makedirs(ballast, exist_ok=True)
+            open(os.path.join(ballast, str(len(os.listdir(ballast)))), "x").close()
+        return self.fill(ballast, one_more)
 
     def fill(self, ballast, more):
         if not self.mounted:
@@ -79,11 +82,12 @@ class Store(stores.Store):
 
     def spoil_copy(self, rng):
         if rng.random() < 0.5:
-            remove(self.path)
-        else:
-            with open(self.path + ".new", "w") as f:
+            return remove(self.path)
+        try:
+            with open(self.path, "w") as f:
                 f.write("this is no lease\n")
-            os.replace(self.path + ".new", self.path)
+        except OSError:                         # the disk is full just now: an empty file is no lease either
+            pass
 
     def restore(self, rng):
         backup = os.path.join(self.directory, f"backup-{rng.random()}")
