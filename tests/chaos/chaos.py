@@ -189,7 +189,11 @@ class Run:
             self.note("wall", node, f"{seconds:+d}")
         elif p.fault in self.faults:
             self.note("begin", None, p.fault)
-            heal = self.faults[p.fault].begin(rng)
+            try:
+                heal = self.faults[p.fault].begin(rng)
+            except stores.NotHere:
+                heal = None
+                self.note("not-here", None, p.fault)
             if heal is None:
                 self.note("end", None, p.fault)
             else:

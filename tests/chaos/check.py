@@ -283,7 +283,8 @@ def count_faults(run):
     """What was really done, by name. The stops that make up a stutter are not counted one by one."""
     names = {"kill": "kill", "stop": "stop", "stutter": "stutter", "resign": "resign", "close": "close", "wall": "wall clock"}
     done = [e for e in run.events if e.at_us < run.over and e.detail != "stutter" and (e.what in names or e.what == "begin")]
-    return collections.Counter(e.detail if e.what == "begin" else names[e.what] for e in done)
+    counts = collections.Counter(e.detail if e.what == "begin" else names[e.what] for e in done)
+    return counts - collections.Counter(e.detail for e in run.events if e.what == "not-here")
 
 
 def figures(run, found):

@@ -32,7 +32,7 @@ class Store(stores.Store):
         mount = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},nr_inodes=200", "chaos", self.disk], stderr=subprocess.PIPE, text=True)
         self.mounted = mount.returncode == 0
         if not self.mounted:
-            self.notes.append(f"the disk was never full, as nothing can be mounted here: {mount.stderr.strip()}")
+            self.notes.append(f"the disk was never full, as nothing can be mounted here: {mount.stderr.splitlines()[0]}")
 
     def stop(self):
         if self.mounted:
@@ -67,7 +67,7 @@ class Store(stores.Store):
 
     def fill(self, ballast, more):
         if not self.mounted:
-            return None
+            raise stores.NotHere
         try:
             for _ in range(10000):
                 more()
@@ -91,12 +91,17 @@ class Store(stores.Store):
 
     def restore(self, rng):
         backup = os.path.join(self.directory, f"backup-{rng.random()}")
-        shutil.copytree(self.records, backup, ignore_dangling_symlinks=True)
+        copy(self.records, backup)
 
         def undo():
             shutil.rmtree(self.records, ignore_errors=True)
-            shutil.copytree(backup, self.records, dirs_exist_ok=True)
+            copy(backup, self.records)
         return undo
+
+
+def copy(source, target):
+    """As much of it as there is while candidates write, and as there is room for."""
+    subprocess.run(["cp", "-aT", source, target], stderr=subprocess.DEVNULL)
 
 
 def remove(path):

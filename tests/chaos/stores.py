@@ -8,6 +8,10 @@ import importlib
 Fault = collections.namedtuple("Fault", "name weight begin excused", defaults=[False])
 
 
+class NotHere(Exception):
+    """Raised by begin(): this machine does not allow it. The notes say why."""
+
+
 class Store:
     name = ""
     lease_ms = 1500
