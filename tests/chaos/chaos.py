@@ -326,7 +326,7 @@ def parse():
     return args
 
 
-def choose_weights(args, faults):
+def choose_weights(args, store, faults):
     weights = dict(NODE_FAULTS)
     weights.update({f.name: f.weight for f in faults if args.excused or not f.excused})
     only = [name.strip() for name in args.faults.split(",") if name.strip()]
@@ -334,7 +334,9 @@ def choose_weights(args, faults):
     if unknown:
         sys.exit(f"chaos: no fault is called {', '.join(sorted(unknown))}; there are: {', '.join(weights)}")
     if only:
-        weights = {name: weights[name] for name in only}
+        return {name: weights[name] for name in only}
+    for name in random.Random(f"wall {args.seed}").choice([["wall clock"], store.trusts_wall_clock]) if store.trusts_wall_clock else []:
+        del weights[name]
     return weights
 
 
@@ -344,7 +346,7 @@ def act(args, world, private):
     os.makedirs(place)
     store = store_class(place, args.nodes, random.Random(f"store {args.seed}"))
     faults = store.faults()
-    weights = choose_weights(args, faults)
+    weights = choose_weights(args, store, faults)
     plan = make_plan(args.seed, args.seconds, args.nodes, store.lease_ms, store.bound_ms, weights)
     if args.plan:
         print_plan(plan)

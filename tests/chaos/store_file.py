@@ -15,6 +15,8 @@ class Store(stores.Store):
     deadline_ms = 1000
     # A full disk makes standbys ask less often, up to once in a lease; a wiped directory makes whoever finds it wait for one; a lease that was held runs out.
     bound_ms = 3 * 1500 + 1000
+    # When the records are wiped and nobody who remembers them is alive, or free to act before a newcomer, tokens begin anew with the time of day.
+    trusts_wall_clock = ("records wiped",)
 
     def __init__(self, directory, nodes, rng):
         super().__init__(directory, nodes, rng)
