@@ -62,7 +62,8 @@ def make_plan(seed, seconds, nodes, lease_ms, bound_ms, weights):
 
 def print_plan(plan):
     for p in plan:
-        print(f"{p.at_ms / 1000:8.3f} s  {p.fault:20} {'the leader or ' if p.at_leader else ''}node {p.node} for {p.for_ms} ms{', a restart has a new name' if p.fresh else ''} ({p.dice:08x})")
+        where = f"{'the leader or ' if p.at_leader else ''}node {p.node}{', next life under a new name' if p.fresh else ''}" if p.fault in NODE_FAULTS else "the store"
+        print(f"{p.at_ms / 1000:8.3f} s  {p.fault:30} for {p.for_ms:5} ms  {where} ({p.dice:08x})")
 
 
 # ---- a run -------------------------------------------------------------------------------------------------------------------------
@@ -327,16 +328,14 @@ def parse():
 
 
 def choose_weights(args, store, faults):
-    weights = dict(NODE_FAULTS)
+    weights = {name: weight for name, weight in NODE_FAULTS.items() if store.moves_wall_clock or name != "wall clock"}
     weights.update({f.name: f.weight for f in faults if args.excused or not f.excused})
     only = [name.strip() for name in args.faults.split(",") if name.strip()]
     unknown = set(only) - set(weights)
     if unknown:
-        sys.exit(f"chaos: no fault is called {', '.join(sorted(unknown))}; there are: {', '.join(weights)}")
+        sys.exit(f"chaos: with this seed there is no {', '.join(sorted(unknown))}, but: {', '.join(weights)}")
     if only:
-        return {name: weights[name] for name in only}
-    for name in random.Random(f"wall {args.seed}").choice([["wall clock"], store.trusts_wall_clock]) if store.trusts_wall_clock else []:
-        del weights[name]
+        weights = {name: weights[name] for name in only}
     return weights
 
 

@@ -1,4 +1,9 @@
-"""Candidates that share a directory, on a file system that is so small that it can be filled."""
+"""Candidates that share a directory, on a file system that is so small that it can be filled.
+
+A seed chooses one of two lives. In the one the records are wiped now and then, and candidates start cautiously, as the README tells those to do whose store can be
+wiped; their wall clocks are left alone, because tokens begin anew with the time of day where nobody remembers the last. In the other the
+records stay, wall clocks are moved, and candidates start as they do by default.
+"""
 import os
 import shutil
 import subprocess
@@ -15,8 +20,6 @@ class Store(stores.Store):
     deadline_ms = 1000
     # A full disk makes standbys ask less often, up to once in a lease; a wiped directory makes whoever finds it wait for one; a lease that was held runs out.
     bound_ms = 3 * 1500 + 1000
-    # When the records are wiped and nobody who remembers them is alive, or free to act before a newcomer, tokens begin anew with the time of day.
-    trusts_wall_clock = ("records wiped",)
 
     def __init__(self, directory, nodes, rng):
         super().__init__(directory, nodes, rng)
@@ -25,6 +28,8 @@ class Store(stores.Store):
         self.records = self.path + ".d"
         self.mounted = False
         self.notes = []
+        self.wiped = rng.random() < 0.5
+        self.moves_wall_clock = not self.wiped
         self.own_clocks = subprocess.run(["unshare", "--time", "true"], stderr=subprocess.DEVNULL).returncode == 0
         if not self.own_clocks:
             self.notes.append("no time namespaces here: all candidates share one boot clock")
@@ -44,13 +49,13 @@ class Store(stores.Store):
     def candidate_args(self, node):
         # The last one lives in a container, as it were: its boot clock is another, so that it has to observe what the others can compare.
         other_clock = ["--boot-offset", str(OFFSET_S)] if self.own_clocks and node == self.nodes - 1 else []
-        return ["--file", self.path, "--cautious", *other_clock]
+        return ["--file", self.path, *(["--cautious"] if self.wiped else []), *other_clock]
 
     def faults(self):
         return [
             stores.Fault("disk full", 3, self.fill_blocks),
             stores.Fault("no inodes", 1, self.fill_inodes),
-            stores.Fault("records wiped", 2, self.wipe),
+            stores.Fault("records wiped", 2, self.wipe, excused=not self.wiped),
             stores.Fault("copy spoilt", 1, self.spoil_copy),
             stores.Fault("old records restored", 1, self.restore, excused=True),
         ]

@@ -17,7 +17,7 @@ class Store:
     lease_ms = 1500
     deadline_ms = 1000
     bound_ms = 5000                 # the longest that a failover may take once every fault is healed
-    trusts_wall_clock = ()          # faults after which tokens rise only if wall clocks are right: a run has either these or moves of the wall clock
+    moves_wall_clock = True         # may the driver move the candidates' wall clocks?
     notes = ()                      # what is not possible on this machine, one sentence each, for the summary
 
     def __init__(self, directory, nodes, rng):
