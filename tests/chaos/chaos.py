@@ -110,26 +110,31 @@ class Run:
         with open(os.path.join(self.logs, f"node-{life}.err"), "w") as errors:
             node.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1, signal.SIGTERM})
-        node.process.expected_to_end = False
+        node.process.may_end_with = None
         self.note("start", node, life)
 
     def end(self, node):
         """The process is gone when this returns."""
+        self.look_for_deaths()
         if node.process is not None:
-            node.process.expected_to_end = True
             node.process.kill()
-            node.process.wait()
+            node.process.may_end_with = node.process.wait()
 
     def tell(self, node, number, what, detail=""):
         if node.up():
             node.process.send_signal(number)
             self.note(what, node, detail)
 
+    def close(self, node):
+        node.process.may_end_with = 0
+        self.tell(node, signal.SIGTERM, "close")
+        return node.process
+
     def look_for_deaths(self):
         for node in self.nodes:
             process = node.process
-            if process is not None and process.poll() is not None and not process.expected_to_end:
-                process.expected_to_end = True
+            if process is not None and process.poll() != process.may_end_with and process.returncode is not None:
+                process.may_end_with = process.returncode
                 self.note("died", node, f"{node.number}.{node.lives} with status {process.returncode}")
 
     def leader(self):
@@ -180,9 +185,7 @@ class Run:
         elif p.fault == "resign":
             self.tell(node, signal.SIGUSR1, "resign")
         elif p.fault == "close" and node.up():
-            node.process.expected_to_end = True
-            self.tell(node, signal.SIGTERM, "close")
-            closing = node.process
+            closing = self.close(node)
             self.at(end_us, lambda: node.process is closing and self.start(node, p.fresh))
         elif p.fault == "wall clock":
             seconds = rng.choice([-1, 1]) * rng.choice([2, 60, 3600, 86400 * 30])
@@ -255,8 +258,7 @@ class Run:
         self.work_until(healed + 3 * self.store.bound_ms * 1000, done=lambda: any(g.accepted and g.at_us > healed for g in check.read_guard(self.guard, last=8)))
         self.note("over")
         for node in self.nodes:
-            node.process.expected_to_end = True
-            self.tell(node, signal.SIGTERM, "close")
+            self.close(node)
         self.work_until(now_us() + CLOSE_S * 1000000, done=lambda: not any(node.up() for node in self.nodes))
         for node in self.nodes:
             if node.up():
