@@ -3,8 +3,9 @@
        candidate --life LABEL --id IDENTITY --log FILE --guard FILE --lease TIME --deadline TIME STORE [OPTIONS]
 
    STORE    --file PATH
-            --redis URL --name NAME         URL "env": REDIS_URL, REDIS_SENTINELS and so on from the environment
-            --k8s NAMESPACE/NAME --server URL [--ca FILE] [--token TOKEN] [--no-watch] [--leader-h-only]
+            --redis URL --name NAME
+            --redis MASTER --name NAME --sentinels LIST [--wait-replica]
+            --k8s NAMESPACE/NAME --server URL [--ca FILE] [--token-file FILE] [--no-watch] [--leader-h-only]
    OPTIONS  --cautious          cautious_start: an empty store is trusted only after one lease
             --boot-offset S     live in a time namespace of its own, whose boot clock is S seconds ahead (needs root)
             --wrong deadline    be wrong on purpose: believe every yes for ten leases. The checker has to notice
@@ -42,9 +43,9 @@
 enum { ASK_US = 1000, WORK_US = 10000, WALL_EVERY = 16, GUARD_LINE = 96, CLOSE_MS = 2000 };
 
 static leader_t me;
-static const char *life, *identity, *log_path, *guard_path, *server, *ca, *bearer, *wrong, *boot_offset;
+static const char *life, *identity, *log_path, *guard_path, *server, *ca, *token_file, *sentinels, *wrong, *boot_offset;
 static int64_t lease_ms, deadline_ms;
-static bool cautious, no_watch, leader_h_only;
+static bool cautious, no_watch, leader_h_only, wait_replica;
 static int log_fd, guard_fd;
 static volatile sig_atomic_t ending;
 static bool working;                            /* a piece of work is under way: the lease is kept until it is done           */
@@ -197,6 +198,17 @@ static void enter_time_namespace(void) {
 }
 
 static leader_backend backend_of(store *s) {
+#if defined(LEADER_WITH_REDIS)
+    if (s->redis && sentinels) {
+        leader_redis_settings how;
+        memset(&how, 0, sizeof how);
+        how.sentinel_name = s->redis;
+        how.sentinels = sentinels;
+        how.wait_replicas = wait_replica;
+        leader_redis_init(&s->redis_client, &how);
+        return leader_redis_backend(&s->in_redis, &s->redis_client, s->name);
+    }
+#endif
 #if defined(LEADER_WITH_K8S)
     if (s->k8s && server) {
         const char *slash = strchr(s->k8s, '/');
@@ -208,7 +220,7 @@ static leader_backend backend_of(store *s) {
         where.lease_namespace = s->k8s_namespace;
         where.lease_name = slash + 1;
         where.ca_file = ca;
-        where.token = bearer;
+        where.token_file = token_file;
         where.no_watch = no_watch;
         where.leader_h_only = leader_h_only;
         return leader_k8s_backend(&s->in_k8s, &where);
@@ -219,8 +231,9 @@ static leader_backend backend_of(store *s) {
 
 static void parse(store *s, char **argv) {
     const struct { const char *name; const char **to; } texts[] = {{"--life", &life}, {"--id", &identity}, {"--log", &log_path}, {"--guard", &guard_path},
-        {"--server", &server}, {"--ca", &ca}, {"--token", &bearer}, {"--wrong", &wrong}, {"--boot-offset", &boot_offset}};
-    const struct { const char *name; bool *to; } flags[] = {{"--cautious", &cautious}, {"--no-watch", &no_watch}, {"--leader-h-only", &leader_h_only}};
+        {"--server", &server}, {"--ca", &ca}, {"--token-file", &token_file}, {"--sentinels", &sentinels}, {"--wrong", &wrong}, {"--boot-offset", &boot_offset}};
+    const struct { const char *name; bool *to; } flags[] = {{"--cautious", &cautious}, {"--no-watch", &no_watch}, {"--leader-h-only", &leader_h_only},
+        {"--wait-replica", &wait_replica}};
     for (int i = 1; argv[i]; i++) {
         const char *option = argv[i], *value = "";
         bool known = false;

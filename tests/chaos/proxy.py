@@ -15,6 +15,8 @@ import socket
 import struct
 import threading
 
+from stores import Fault
+
 # hold:     "up" (requests), "down" (replies: they were carried out, and nobody hears of it) or "both": nothing is forwarded
 # frozen:   the same, for the connections that are open when the rule begins: later ones overtake them
 # delay_ms: everything arrives so much later, in order
@@ -227,3 +229,36 @@ class Network:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join()
         self.loop.close()
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------------------------------
+
+def network_faults(network, lease_ms):
+    """What the links between nodes and store can suffer: one of them, some or all."""
+    def some(rng):
+        return rng.sample(network.links, rng.choice([1, 1, (len(network.links) + 1) // 2, (len(network.links) + 1) // 2, len(network.links)]))
+
+    def fault(name, weight, rule):
+        def begin(rng):
+            heals = [link.impose(rule(rng)) for link in some(rng)]
+
+            def heal_all():
+                for heal in heals:
+                    heal()
+            return heal_all
+        return Fault(name, weight, begin)
+
+    def reset(rng):
+        for link in some(rng):
+            link.reset()
+    return [
+        fault("requests held back", 2, lambda rng: Rule(hold="up")),
+        fault("replies held back", 2, lambda rng: Rule(hold="down")),
+        fault("black hole", 1, lambda rng: Rule(hold="both")),
+        fault("overtaken requests", 3, lambda rng: Rule(frozen="up")),
+        fault("half-open connections", 1, lambda rng: Rule(frozen="both")),
+        fault("slow network", 2, lambda rng: Rule(delay_ms=rng.randrange(5, lease_ms // 2))),
+        fault("replies cut", 2, lambda rng: Rule(cut=rng.choice([0, 1, rng.randrange(2, 60), rng.randrange(60, 2000)]))),
+        fault("connections refused", 2, lambda rng: Rule(refuse=True)),
+        Fault("connections reset", 2, reset),
+    ]

@@ -44,4 +44,4 @@ class Store:
 
 
 def load(name):
-    return importlib.import_module(f"store_{name}").Store
+    return importlib.import_module(f"store_{name.replace('-', '_')}").Store
