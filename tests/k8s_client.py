@@ -19,11 +19,11 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 class Server:
     """Runs k8s_server.py in a directory of its own; both are gone after stop(), or when this process is killed."""
 
-    def __init__(self, *options):
-        self.options = options
+    def __init__(self, *options, directory=None):
+        self.options, self.parent = options, directory
 
     def __enter__(self):
-        self.directory = tempfile.mkdtemp(prefix="k8s-server-")
+        self.directory = tempfile.mkdtemp(prefix="k8s-server-", dir=self.parent)
         command = [sys.executable, os.path.join(HERE, "k8s_server.py"), "--dir", self.directory, "--rm", *self.options]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         line = self.process.stdout.readline()
