@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 
@@ -19,6 +20,35 @@ import stores
 
 KEYS = {"lease": "leader:chaos", "witness": "{leader:chaos}:witness"}
 BLOCK_MS = 2000                     # the longest that the server is made to stand still by a command
+CLOCK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "clock.c")
+
+
+class Clock:
+    """The wall clock of a server: it leaps ahead and comes back, and is set back for good."""
+
+    def __init__(self, directory):
+        self.path, self.library = os.path.join(directory, "clock"), os.path.join(directory, "clock.so")
+        self.behind_ms, self.leaps = 0, []
+        self.settle()
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", CLOCK, "-o", self.library], check=True)
+        self.env = {**os.environ, "LD_PRELOAD": self.library, "CHAOS_CLOCK": self.path}
+
+    def settle(self):
+        with open(self.path, "r+b" if os.path.exists(self.path) else "wb", buffering=0) as file:
+            file.write(struct.pack("q", 1000 * (max(self.leaps, default=0) - self.behind_ms)))
+
+    def set_back(self, ms):
+        self.behind_ms += ms
+        self.settle()
+
+    def leap(self, ms):
+        self.leaps.append(ms)
+        self.settle()
+
+        def undo():
+            self.leaps.remove(ms)
+            self.settle()
+        return undo
 
 
 class Server:
@@ -96,14 +126,16 @@ class Store(stores.Store):
     deadline_ms = 1000
     # A command that blocks the server runs out; a client tries again after 2 s at most; the record found may last for a lease, and one more passes in doubt.
     bound_ms = BLOCK_MS + 2000 + 2 * 1500 + 1500
+    margin_ms = 1500 - 1000
 
     def __init__(self, directory, nodes, rng):
         super().__init__(directory, nodes, rng)
         self.forgets = rng.random() < 0.5
-        self.server, self.network = None, proxy.Network()
+        self.server, self.clock, self.network = None, None, proxy.Network()
 
     def start(self):
-        self.server = Server(self.directory, redis_command).run()
+        self.clock = Clock(self.directory)
+        self.server = Server(self.directory, redis_command, self.clock.env).run()
         for _ in range(self.nodes):
             self.network.link(self.server.port)
         wait_for(lambda: "PONG" in self.server.ask("PING"), "redis-server answers")
@@ -124,13 +156,17 @@ class Store(stores.Store):
                 self.said("witness deleted", 1, lambda rng: ["DEL", KEYS["witness"]], excused=not self.forgets),
                 self.said("all flushed", 2, lambda rng: ["FLUSHALL"], excused=not self.forgets),
                 stores.Fault("server restarts empty", 2, self.restart_empty, excused=not self.forgets),
-                stores.Fault("server restarts from a backup", 1, self.restart_old, excused=True)]
+                stores.Fault("server restarts from a backup", 1, self.restart_old, excused=True),
+                stores.Fault("server's clock ahead", 2, lambda rng: self.clock.leap(rng.randrange(1, int(0.8 * self.margin_ms))), excused=self.forgets),
+                stores.Fault("server's clock set back", 1, lambda rng: self.clock.set_back(rng.randrange(1, 2 * self.lease_ms)), excused=self.forgets),
+                stores.Fault("server's clock far ahead", 1, lambda rng: self.clock.leap(rng.randrange(self.margin_ms, 10 * self.lease_ms)), excused=True)]
 
     def server_faults(self):
         return [stores.Fault("server stopped", 2, self.pause_server),
                 stores.Fault("server killed", 2, self.restart),
                 self.said("clients killed", 1, lambda rng: ["CLIENT", "KILL", "TYPE", rng.choice(["normal", "pubsub"])]),
-                self.said("clients paused", 1, lambda rng: ["CLIENT", "PAUSE", str(rng.randrange(50, BLOCK_MS)), rng.choice(["ALL", "WRITE"])]),
+                # A pause ends by the wall clock: where that is set back, nothing can be said about how long it lasts.
+                self.said("clients paused", int(self.forgets), lambda rng: ["CLIENT", "PAUSE", str(rng.randrange(50, BLOCK_MS)), rng.choice(["ALL", "WRITE"])]),
                 self.said("scripts flushed", 1, lambda rng: ["SCRIPT", "FLUSH"]),
                 self.said("server sleeps", 1, lambda rng: ["DEBUG", "SLEEP", str(rng.uniform(0.05, BLOCK_MS / 1000))]),
                 self.said("server busy", 1, lambda rng: ["EVAL", f"for i = 1, {rng.randrange(10 ** 7, 2 * 10 ** 8)} do end", "0"]),
