@@ -55,8 +55,9 @@ K8S_SUITES  += 'k8s_builds 300 tests/test_backend_builds.sh k8s'
 K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s "--filter=live.*"'
 
 # Short runs, each from a seed of its own, which it prints: make chaos has the long ones.
-CHAOS_SUITES := $(foreach s,file,'chaos_$(s) 180 $(MAKE) -s chaos STORE=$(s) SECONDS=15')
+CHAOS_SUITES := $(foreach s,file redis redis-sentinel k8s,'chaos_$(s) 180 $(MAKE) -s chaos STORE=$(s) SECONDS=15')
 CHAOS_SUITES += 'chaos_checker 180 $(MAKE) -s $(OUT)/chaos-candidate && tests/test_chaos.py'
+CHAOS_SUITES += 'chaos_proxy 180 tests/chaos/test_proxy.py'
 
 # The long ones first, so that none is left to run alone at the end.
 ALL_SUITES  := $(REDIS_SUITES) $(K8S_SUITES) $(CHAOS_SUITES)
@@ -80,7 +81,7 @@ help:
 	@echo "make test-redis  the Redis backend only"
 	@echo "make test-k8s    the Kubernetes backend only; with KUBE_URL=https://... KUBE_TOKEN=... KUBE_CA=file KUBE_NAMESPACE=... on that API server"
 	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
-	@echo "make chaos       real processes killed, stopped, cut off, from a seed: STORE=file NODES=5 SECONDS=60 SEED=s TIMELINE=1 EXCUSED=1 FAULTS=name,name"
+	@echo "make chaos       real processes killed, stopped, cut off, from a seed: STORE=file|redis|redis-sentinel|k8s NODES=5 SECONDS=60 SEED=s TIMELINE=1 EXCUSED=1 FAULTS=name,name"
 	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
 	@echo "make matrix      every compiler and language standard, as a table"
 	@echo "make examples    the programs in examples/"
@@ -122,7 +123,7 @@ sim: $(OUT)/sim
 
 # Pictures of violations, and of the whole run with TIMELINE=1, go to build/chaos. EXCUSED=1 adds the faults under which the README promises nothing.
 chaos:
-	-@tests/deps chaos $(filter redis k8s,$(STORE))
+	-@tests/deps chaos $(filter redis k8s,$(subst -, ,$(STORE)))
 	@$(MAKE) -s $(OUT)/chaos-candidate
 	@python3 tests/chaos/chaos.py --candidate $(OUT)/chaos-candidate --store $(or $(STORE),file) $(if $(NODES),--nodes $(NODES)) $(if $(SECONDS),--seconds $(SECONDS)) \
 	    $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults '$(FAULTS)') $(if $(EXCUSED),--excused) $(if $(TIMELINE),--timeline) $(if $(KEEP),--keep)
