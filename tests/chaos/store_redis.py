@@ -157,9 +157,9 @@ class Store(stores.Store):
                 self.said("all flushed", 2, lambda rng: ["FLUSHALL"], excused=not self.forgets),
                 stores.Fault("server restarts empty", 2, self.restart_empty, excused=not self.forgets),
                 stores.Fault("server restarts from a backup", 1, self.restart_old, excused=True),
-                stores.Fault("server's clock ahead", 2, lambda rng: self.clock.leap(rng.randrange(1, int(0.8 * self.margin_ms))), excused=self.forgets),
-                stores.Fault("server's clock set back", 1, lambda rng: self.clock.set_back(rng.randrange(1, 2 * self.lease_ms)), excused=self.forgets),
-                stores.Fault("server's clock far ahead", 1, lambda rng: self.clock.leap(rng.randrange(self.margin_ms, 10 * self.lease_ms)), excused=True)]
+                stores.Fault("server clock ahead", 2, lambda rng: self.clock.leap(rng.randrange(1, int(0.8 * self.margin_ms))), excused=self.forgets),
+                stores.Fault("server clock set back", 1, lambda rng: self.clock.set_back(rng.randrange(1, 2 * self.lease_ms)), excused=self.forgets),
+                stores.Fault("server clock far ahead", 1, lambda rng: self.clock.leap(rng.randrange(self.margin_ms, 10 * self.lease_ms)), excused=True)]
 
     def server_faults(self):
         return [stores.Fault("server stopped", 2, self.pause_server),
