@@ -126,8 +126,9 @@ class Run:
             self.note(what, node, detail)
 
     def close(self, node):
-        node.process.may_end_with = 0
-        self.tell(node, signal.SIGTERM, "close")
+        if node.up():
+            node.process.may_end_with = 0
+            self.tell(node, signal.SIGTERM, "close")
         return node.process
 
     def look_for_deaths(self):
@@ -184,7 +185,7 @@ class Run:
             self.stutter(node, node.process, rng, end_us)
         elif p.fault == "resign":
             self.tell(node, signal.SIGUSR1, "resign")
-        elif p.fault == "close" and node.up():
+        elif p.fault == "close":
             closing = self.close(node)
             self.at(end_us, lambda: node.process is closing and self.start(node, p.fresh))
         elif p.fault == "wall clock":
