@@ -51,12 +51,12 @@ def make_plan(seed, seconds, nodes, lease_ms, bound_ms, weights):
     plan, t = [], lease_ms * 1.5
     while t < seconds * 1000:
         end = t
-        for _ in range(rng.choice([1, 2, 3, 4, 5, 6])):
+        for _ in range(rng.choice([2, 3, 4, 5, 6, 7])):
             at, fault = t + rng.uniform(0, lease_ms), rng.choices(names, shares)[0]
             span = 0 if fault in AT_ONCE else lease_ms * rng.uniform(*rng.choice([(0.02, 0.6), (0.02, 0.6), (0.6, 1.2), (1.2, 2.2)]))
             plan.append(Planned(int(at), fault, rng.randrange(nodes), rng.random() < 0.7, int(span), rng.random() < 0.5, rng.getrandbits(32)))
             end = max(end, at + span)
-        t = end + (rng.uniform(0, lease_ms) if rng.random() < 0.75 else rng.uniform(lease_ms, bound_ms))
+        t = end + rng.uniform(0, rng.choices([lease_ms / 2, 2 * lease_ms, bound_ms], [16, 8, 1])[0])
     return sorted(p for p in plan if p.at_ms < seconds * 1000)
 
 
