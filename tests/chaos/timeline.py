@@ -1,7 +1,7 @@
 """Draws a run, or a part of it, as SVG: a row for each node, bars for its leadership, marks for what was done to it."""
 from xml.sax.saxutils import escape
 
-STRIP_S = 30                        # a longer picture is cut into strips of that length
+STRIP_S = 30                        # a longer picture is cut into strips of about that length
 WIDTH, LEFT, ROW, TOP = 1400, 90, 30, 46
 COLOURS = ["#3b78c3", "#d97b29", "#3f9a57", "#8b5fb0", "#b5485d", "#7a6a53", "#2f9aa0", "#a79b2f", "#6b7785"]
 MARKS = {"kill": "✕", "resign": "▽", "close": "□", "wall": "◷", "died": "☠", "hung": "☠"}
@@ -91,9 +91,11 @@ class Strip:
         faults = list(pairs_of(run, ("begin",), ("end",)))
         for name, begin, end in faults:
             self.box(begin, end, self.y(None) + 7, ROW - 14, 'class="store"', name, name)
-        for name, begin, end in faults:             # names that did not fit stand beside
-            if self.begin <= begin <= self.end and (end - begin) * self.scale <= 7.5 * len(name):
+        free = 0
+        for name, begin, end in sorted(faults, key=lambda f: f[2]):     # names that did not fit stand beside, where there is room
+            if self.begin <= begin <= self.end and (end - begin) * self.scale <= 7.5 * len(name) and self.x(end) >= free:
                 self.word(self.x(end) + 3, self.y(None) + 19, name, 'class="beside"')
+                free = self.x(end) + 6 * len(name)
         for node, begin, end in lives_of(run):
             self.box(begin, end, self.y(node) + ROW / 2 - 1, 2, 'class="life"', "alive")
         for term in run.terms:
@@ -113,17 +115,17 @@ class Strip:
 
 def draw(run, path, title, begin, end, violation=None):
     begin, end = max(begin, run.begin), max(min(end, run.events[-1].at_us), begin + 100000)
-    seconds = min(STRIP_S, (end - begin) / 1e6)
+    seconds = (end - begin) / 1e6 / max(1, round((end - begin) / 1e6 / STRIP_S))
     height, strips, top = ROW * (run.nodes + 1) + 34, [], TOP
     at = begin
     while at < end:
         strips.append(Strip(run, at, min(end, at + int(seconds * 1e6)), top, seconds).draw(violation))
-        at, top = at + int(seconds * 1e6) + 1, top + height
+        at, top = at + int(seconds * 1e6) + 2, top + height
     with open(path, "w") as f:
         f.write(f'''<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top + 24}" viewBox="0 0 {WIDTH} {top + 24}" font-family="sans-serif" font-size="12">
 <style>.grid{{stroke:#ddd}} .axis{{fill:#777;font-size:11px}} .beside{{font-size:11px;fill:#333;stroke:#fff;stroke-width:3;paint-order:stroke}} .in{{fill:#fff;font-size:11px}} .mark{{font-size:13px;fill:#111}} .life{{fill:#999}} .store{{fill:#555}}
 .wrong{{fill:#e33;fill-opacity:.3}} .accused{{fill:none;stroke:#d22;stroke-width:2}}</style>
-<defs><pattern id="stopped" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V6" stroke="#333" stroke-width="2"/></pattern></defs>
+<defs><pattern id="stopped" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V6" stroke="#333" stroke-opacity=".6" stroke-width="2"/></pattern></defs>
 <rect width="100%" height="100%" fill="#fff"/>
 <text x="8" y="24" font-size="15">{escape(title)}</text>
 {chr(10).join(strips)}
