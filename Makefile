@@ -126,7 +126,7 @@ chaos:
 	-@tests/deps chaos $(filter redis k8s,$(subst -, ,$(STORE)))
 	@$(MAKE) -s $(OUT)/chaos-candidate
 	@python3 tests/chaos/chaos.py --candidate $(OUT)/chaos-candidate --store $(or $(STORE),file) $(if $(NODES),--nodes $(NODES)) $(if $(SECONDS),--seconds $(SECONDS)) \
-	    $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults '$(FAULTS)') $(if $(EXCUSED),--excused) $(if $(TIMELINE),--timeline) $(if $(KEEP),--keep)
+	    $(if $(LEASE),--lease $(LEASE)) $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults '$(FAULTS)') $(if $(EXCUSED),--excused) $(if $(TIMELINE),--timeline) $(if $(KEEP),--keep)
 
 bench: $(addprefix $(OUT)/,$(BENCHES))
 	@$(foreach b,$(sort $(BENCHES)),$(OUT)/$(b) $(if $(filter bench,$(b)),,--no-head) $(BENCH_FLAGS) &&) true

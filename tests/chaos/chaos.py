@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real candidates, real faults, from a seed: never two leaders? The driver; check.py judges what the candidates wrote down.
 
-    chaos.py --candidate PROGRAM [--store file] [--nodes 5] [--seconds 60] [--seed s] [--out DIR]
+    chaos.py --candidate PROGRAM [--store file] [--nodes 5] [--seconds 60] [--lease MS] [--seed s] [--out DIR]
              [--faults name,name] [--excused] [--wrong deadline] [--timeline] [--keep] [--plan]
 
 The seed alone decides which faults happen, when and for how long. A fault that is for the leader meets whoever leads at that moment. --plan
@@ -313,6 +313,7 @@ def parse():
     parser.add_argument("--store", default="file")
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--lease", type=int, default=0, help="in milliseconds, instead of the store's; the deadline is two thirds of it")
     parser.add_argument("--seed", default="")
     parser.add_argument("--out", default="")
     parser.add_argument("--faults", default="", help="only these, separated by commas")
@@ -347,13 +348,16 @@ def act(args, world, private):
     place = os.path.join(world, "store")
     os.makedirs(place)
     store = store_class(place, args.nodes, random.Random(f"store {args.seed}"))
+    if args.lease:
+        store.lease_ms, store.deadline_ms = args.lease, args.lease * 2 // 3
     faults = store.faults()
     weights = choose_weights(args, store, faults)
     plan = make_plan(args.seed, args.seconds, args.nodes, store.lease_ms, store.bound_ms, weights)
     if args.plan:
         print_plan(plan)
         return 0
-    command = f"make chaos STORE={args.store} NODES={args.nodes} SECONDS={args.seconds:g} SEED={args.seed}" + (" EXCUSED=1" if args.excused else "") + (f" FAULTS='{args.faults}'" if args.faults else "")
+    command = f"make chaos STORE={args.store} NODES={args.nodes} SECONDS={args.seconds:g} SEED={args.seed}"
+    command += "".join([f" LEASE={args.lease}" if args.lease else "", " EXCUSED=1" if args.excused else "", f" FAULTS='{args.faults}'" if args.faults else ""])
     print(command, flush=True)
     run = Run(args, world, store, faults)
     try:
