@@ -745,7 +745,7 @@ static bool leader_json_string_(leader_json_ value, char *buf, size_t cap) {
 }
 
 /* A member of an object that leader_json_parse_ accepted. False: not an object, no such member, or more than one: readers
-   would disagree about which of them counts. */
+   would disagree about which of them counts. (*value is the first then, and untouched otherwise.) */
 LEADER_UNUSED_ static bool leader_json_member_(leader_json_ object, const char *name, leader_json_ *value) {
     const char *end = object.at + object.len;
     bool found = false;

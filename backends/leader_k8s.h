@@ -250,14 +250,12 @@ static void leader_k8s_free_(leader_k8s_buf_ *b) {
 
 /* ---- reading a Lease ------------------------------------------------------------------------------------------------------------ */
 
-/* A null is as good as absent. */
+/* A null is as good as absent. A member that is there twice is no value of any kind: readers would disagree about which of them
+   counts, and one that took it for absent would take a held Lease for free. */
 static leader_json_ leader_k8s_member_(leader_json_ object, const char *name) {
-    leader_json_ value;
-    if (!leader_json_member_(object, name, &value) || (value.len == 4 && memcmp(value.at, "null", 4) == 0)) {
-        value.at = "";
-        value.len = 0;
-    }
-    return value;
+    leader_json_ value = {"", 0}, none = {"", 0}, twice = {"?", 1};
+    if (!leader_json_member_(object, name, &value)) return value.len ? twice : none;
+    return value.len == 4 && memcmp(value.at, "null", 4) == 0 ? none : value;
 }
 
 /* "" if it is absent; false if it is there, but not a string that fits. */
@@ -293,6 +291,7 @@ static const char *leader_k8s_read_spec_(leader_json_ spec, leader_k8s_lease_ *l
     if (fields[1].len && (!leader_json_u64_(fields[1], &seconds) || seconds > INT32_MAX))
         return "spec.leaseDurationSeconds is not a whole number of seconds";
     lease->lease_ms = (int64_t)seconds * 1000;
+    if (fields[2].len && fields[2].at[0] != '"') return "spec.acquireTime is not a time";
     if (!leader_k8s_text_(spec, names[3], lease->renew, sizeof lease->renew)) return "spec.renewTime is not a time";
     if (fields[4].len && !leader_json_u64_(fields[4], &lease->transitions)) return "spec.leaseTransitions is not a count";
     lease->coordinated = !leader_k8s_text_(spec, "strategy", text, sizeof text) || text[0] != 0 ||
@@ -302,7 +301,7 @@ static const char *leader_k8s_read_spec_(leader_json_ spec, leader_k8s_lease_ *l
 
 /* Returns what is wrong with it, or NULL. The spans in lease point into text. */
 static const char *leader_k8s_read_(const leader_k8s *self, const char *text, size_t len, leader_k8s_lease_ *lease) {
-    leader_json_ root, metadata, annotations, spec, nonce;
+    leader_json_ root, metadata, annotations, spec, nonce, noted;
     char name[LEADER_K8S_NAME_MAX_ + 1], token[32];
     const char *problem;
     memset(lease, 0, sizeof *lease);
@@ -325,11 +324,14 @@ static const char *leader_k8s_read_(const leader_k8s *self, const char *text, si
     if (problem) return problem;
 
     nonce = leader_k8s_member_(annotations, LEADER_K8S_NONCE_KEY_);
+    if (nonce.len && nonce.at[0] != '"') return "annotation " LEADER_K8S_NONCE_KEY_ " is not a string";
     lease->form[LEADER_K8S_FORM_ - 1].at = nonce.at;
     lease->form[LEADER_K8S_FORM_ - 1].len = nonce.len;
     if (!leader_k8s_text_(annotations, LEADER_K8S_NONCE_KEY_, lease->nonce, sizeof lease->nonce)) lease->nonce[0] = 0;
     lease->bound = strlen(lease->nonce) > 17 && lease->nonce[16] == ' ' && strcmp(lease->nonce + 17, lease->renew) == 0;
-    if (leader_k8s_member_(annotations, LEADER_K8S_TOKEN_KEY_).len) {
+    noted = leader_k8s_member_(annotations, LEADER_K8S_TOKEN_KEY_);
+    if (noted.len && noted.at[0] != '"') return "annotation " LEADER_K8S_TOKEN_KEY_ " is not a string";
+    if (noted.len) {
         lease->token_bad = !leader_k8s_text_(annotations, LEADER_K8S_TOKEN_KEY_, token, sizeof token) ||
                            !leader_k8s_digits_(token, &lease->token);
         if (lease->token_bad) lease->token = 0;

@@ -72,6 +72,12 @@ UTEST(lease, what_is_refused) {
         "{\"kind\":\"Lease\",\"metadata\":{" META ",\"annotations\":7}}",
         LEASE("", "\"holderIdentity\":7"), LEASE("", "\"leaseDurationSeconds\":1.5"), LEASE("", "\"leaseDurationSeconds\":-1"),
         LEASE("", "\"leaseDurationSeconds\":99999999999"), LEASE("", "\"renewTime\":7"), LEASE("", "\"leaseTransitions\":\"1\""),
+        LEASE("", "\"holderIdentity\":\"x\",\"holderIdentity\":\"x\""), LEASE("", "\"holderIdentity\":\"x\",\"holderIdent\\u0069ty\":\"\""),
+        LEASE("", "\"acquireTime\":null,\"acquireTime\":null"), LEASE("", "\"leaseTransitions\":1,\"leaseTransitions\":1"),
+        LEASE(",\"annotations\":{\"leader-h/nonce\":\"a\",\"leader-h/nonce\":\"b\"}", ""),
+        LEASE(",\"annotations\":{\"leader-h/token\":\"5\",\"leader-h/token\":\"6\"}", ""),
+        LEASE(",\"annotations\":{},\"annotations\":{}", ""),
+        "{\"kind\":\"Lease\",\"metadata\":{" META "},\"spec\":{\"holderIdentity\":\"x\"},\"spec\":{}}",
         LEASE("", "\"a\":1") "x", "{\"kind\":\"Lease\",\"metadata\":{" META "},\"spec\":{}",
     };
     leader_k8s_lease_ l;
