@@ -301,6 +301,9 @@ UTEST(settings, each_mistake_is_named) {
     REFUSED("server", c.where.server = "https://user:pw@host");
     REFUSED("server", c.where.server = "https://host/?a=b");
     REFUSED("server", c.where.server = "https://host/#x");
+    REFUSED("server", c.where.server = "https://host#");
+    REFUSED("server", c.where.server = "https://@host");
+    REFUSED("server", c.where.server = "https:///host");
     REFUSED("server", c.where.server = "https://host:99999");
     REFUSED("server", c.where.server = long_text);
     REFUSED("", c.where.server = "https://[::1]:6443/k8s/clusters/c-1/");
