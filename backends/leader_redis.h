@@ -1617,7 +1617,8 @@ static void leader_redis_url_db_(leader_redis *r, const char *url, const char *a
 static void leader_redis_from_url_(leader_redis *r, const char *url) {
     bool local = !strncmp(url, "unix://", 7), tls = !strncmp(url, "rediss://", 9);
     if (!local && !tls && strncmp(url, "redis://", 8)) { leader_redis_wrong_(r, "url: byte 0: it must start with redis://, rediss:// or unix://"); return; }
-    const char *at = strstr(url, "://") + 3, *end = at + strcspn(at, "/?#"), *user_end = NULL;
+    const char *fragment = strchr(url, '#'), *at = strstr(url, "://") + 3, *end = at + strcspn(at, "/?"), *user_end = NULL;
+    if (fragment) { leader_redis_wrong_(r, "url: byte %d: # must be written as %%23", (int)(fragment - url)); return; }
     const char *query = strchr(end, '?');
     const char *path_end = query ? query : end + strlen(end);
     for (const char *p = at; p < end; p++) if (*p == '@') user_end = p;

@@ -1017,7 +1017,8 @@ UTEST(settings, urls_refused) {
     static const struct { const char *url, *says; } bad[] = {
         { "", "url: byte 0" }, { "http://h", "url: byte 0" }, { "redis:/h", "url: byte 0" }, { "redis://h:0", "url: byte 8" }, { "redis://h:65536", "url: byte 8" }, { "redis://h:x", "url: byte 8" },
         { "redis://h:", "url: byte 8" }, { "redis://h/x", "url: byte 10" }, { "redis://h/1/2", "url: byte 10" }, { "redis://h?db=x", "url: byte 13" }, { "redis://h?timeout=1", "url: byte 9" }, { "redis://u:se%zzcret@h", "url: byte 12" },
-        { "redis://u:p%00@h", "url: byte 11" }, { "redis://u:p%4@h", "url: byte 11" }, { "redis://[::1", "url: byte 8" }, { "redis://user@h", "username is set without password" }, { "unix://", "url: byte 7" }, { "unix://host/path", "url: byte 7" } };
+        { "redis://u:p%00@h", "url: byte 11" }, { "redis://u:p%4@h", "url: byte 11" }, { "redis://[::1", "url: byte 8" }, { "redis://user@h", "username is set without password" }, { "unix://", "url: byte 7" }, { "unix://host/path", "url: byte 7" },
+        { "unix://u:p@#run", "url: byte 11" }, { "redis://h#5", "url: byte 9" }, { "redis://u:p#q@h", "url: byte 11" } };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         leader_redis_settings how = with_url(bad[i].url);
         const char *text = verdict(&how, "job");
