@@ -1050,7 +1050,7 @@ static const char leader_redis_auth_[] = "AUTH", leader_redis_select_[] = "SELEC
 
 static void leader_redis_ready_(leader_redis_conn_ *c);
 
-/* A server that does not know AUTH quotes its arguments: of what it says to that, only the first word is repeated.           */
+/* A server that does not know AUTH quotes its arguments: of what it says to that, only the code in capitals before it is repeated. */
 static void leader_redis_greeting_refused_(leader_redis_conn_ *c, const char *step, const redisReply *reply) {
     leader_redis *r = c->client;
     char said[96];
@@ -1058,7 +1058,7 @@ static void leader_redis_greeting_refused_(leader_redis_conn_ *c, const char *st
     leader_result result = leader_redis_judge_(reply->str, &drop);
     leader_redis_plain_(said, sizeof said, reply->str);
     if (step == leader_redis_auth_) {
-        said[strcspn(said, " ")] = 0;
+        said[strspn(said, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] = 0;
         if (!strcmp(said, "ERR")) result = LEADER_E_AUTH;
     }
     if (c == &r->watch) leader_redis_no_notice_(c, said);
