@@ -122,6 +122,7 @@ typedef struct leader_redis_conn_ {
     int     greeting;               /* replies still to come before it is ready                                       */
     bool    connected;              /* the socket is, and nothing was said on it yet                                  */
     bool    ready, doomed;
+    size_t  built;                  /* memory of the reply that is being read                                         */
     int64_t deadline_ms;            /* to become ready                                                                */
 } leader_redis_conn_;
 
@@ -633,10 +634,12 @@ static leader_redis_election *leader_redis_find_(leader_redis *r, const char *ke
 /* What hiredis would have built it with. */
 static const redisReplyObjectFunctions *leader_redis_builtin_(const redisReadTask *task) { return (const redisReplyObjectFunctions *)((leader_redis_conn_ *)task->privdata)->builtin; }
 
-/* len: bytes of a string, elements of an array                                                                            */
+/* len: bytes of a string, elements of an array. What is read leaves hiredis' buffer, so that a reply is measured here.     */
 static bool leader_redis_allows_(const redisReadTask *task, int type, const char *text, size_t len) {
     leader_redis_conn_ *c = (leader_redis_conn_ *)task->privdata;
     if (len > (size_t)(type == REDIS_REPLY_ARRAY ? LEADER_REDIS_ELEMENTS_MAX_ : LEADER_REDIS_REPLY_MAX_)) return false;
+    c->built = (task->parent ? c->built : 0) + sizeof(redisReply) + (type == REDIS_REPLY_ARRAY ? len * sizeof(void *) : len);
+    if (c->built > LEADER_REDIS_REPLY_MAX_) return false;
     if (c->ac->replies.head) return true;
     if (!task->parent) return type == REDIS_REPLY_ERROR || (type == REDIS_REPLY_ARRAY && len == 3 && (c->ac->c.flags & REDIS_SUBSCRIBED));
     const redisReply *notice = (const redisReply *)task->parent->obj;

@@ -870,6 +870,26 @@ UTEST(hostile, a_reply_without_end) {
 }
 
 /* Notices of every wrong shape; the main connection is a real server's.                                                                         */
+/* Each piece is small, and nothing stays unread.                                                                                        */
+UTEST(hostile, a_list_without_end) {
+    fresh();
+    fake f;
+    fake_open(&f);
+    static char text[2009] = "$2000\r\n";
+    memset(text + 7, 'x', 2000);
+    memcpy(text + 2007, "\r\n", 2);
+    candidate *a = join_fake(&f, 15000);
+    ASSERT_TRUE(UNTIL((fake_step(&f), f.got > 0)));
+    fake_send(&f, "*1024\r\n", 7);
+    for (int i = 0; i < 100; i++) fake_send(&f, text, sizeof text);
+    ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).failures > 0));
+    ASSERT_TRUE(strstr(a->log, "no memory") != NULL);
+    ASSERT_EQ(0, a->started);
+    leader_close(&a->me, 0);
+    a->open = false;
+    fake_close(&f);
+}
+
 UTEST(hostile, notices_of_the_wrong_shape) {
     static const char *const notices[] = { "+OK\r\n", ":1\r\n", "*0\r\n", "*1\r\n$7\r\nmessage\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n", "*3\r\n$7\r\nmessage\r\n:2\r\n:3\r\n",
         "*3\r\n$7\r\nmessage\r\n$10\r\nleader:job\r\n:3\r\n", "*3\r\n$11\r\nunsubscribe\r\n$10\r\nleader:job\r\n$1\r\nx\r\n", "*3\r\n$9\r\nsubscribe\r\n$5\r\nother\r\n:1\r\n", "*3\r\n$8\r\npmessage\r\n$1\r\nx\r\n$1\r\ny\r\n",
