@@ -157,7 +157,7 @@ extern "C" {
     X(LEADER_STATE_RELEASING, "releasing")                                                                           \
     X(LEADER_STATE_STOPPED,   "stopped")
 
-#define LEADER_RESULT_ENUM_(name, number, text) name = number,
+#define LEADER_RESULT_ENUM_(name, number, text) name = (number),
 #define LEADER_STATE_ENUM_(name, text) name,
 typedef enum leader_result { LEADER_RESULTS(LEADER_RESULT_ENUM_) LEADER_E_LAST_ = LEADER_E_STATE } leader_result;
 typedef enum leader_state  { LEADER_STATES(LEADER_STATE_ENUM_) LEADER_STATE_LAST_ = LEADER_STATE_STOPPED } leader_state;

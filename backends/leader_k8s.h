@@ -501,7 +501,7 @@ static void leader_k8s_message_(const leader_k8s_buf_ *reply, char *buf, size_t 
     buf[0] = 0;
     if (!reply->len || !leader_json_parse_(reply->at, reply->len, &root, &bad_at)) return;
     if (!leader_k8s_text_(root, "message", whole, sizeof whole)) return;
-    for (i = 0; whole[i] && i < cap - 1; i++) buf[i] = (unsigned char)whole[i] < ' ' ? ' ' : whole[i];
+    for (i = 0; i < cap - 1 && whole[i]; i++) buf[i] = (unsigned char)whole[i] < ' ' ? ' ' : whole[i];
     while (whole[i] && i > 0 && ((unsigned char)whole[i] & 0xc0) == 0x80) i--;     /* not in the middle of a character        */
     buf[i] = 0;
 }

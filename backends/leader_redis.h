@@ -643,7 +643,7 @@ static bool leader_redis_allows_(const redisReadTask *task, int type, const char
     if (c->ac->replies.head) return true;
     if (!task->parent) return type == REDIS_REPLY_ERROR || (type == REDIS_REPLY_ARRAY && len == 3 && (c->ac->c.flags & REDIS_SUBSCRIBED));
     const redisReply *notice = (const redisReply *)task->parent->obj;
-    const char *kind = task->idx > 0 ? notice->element[0]->str : NULL;
+    const char *kind = task->idx > 0 ? notice->element[0]->str : "";
     char word[16] = "";
     switch (task->idx) {
     case 0:
@@ -943,9 +943,10 @@ static int leader_redis_dns_step_(leader_redis *r) {
     bool found = r->dns_fd >= 0;
     leader_redis_dns_end_(r);
     if (!found && !strcmp(r->target.host, r->good_name)) { memcpy(r->address, r->good_address, sizeof r->address); found = true; }
-    if (!found) snprintf(r->why, sizeof r->why, "%.60s: no address is known for this name", r->target.host);
-    if (!found) r->why_result = LEADER_E_IO;
-    return found ? 1 : -1;
+    if (found) return 1;
+    snprintf(r->why, sizeof r->why, "%.60s: no address is known for this name", r->target.host);
+    r->why_result = LEADER_E_IO;
+    return -1;
 }
 
 /* As dns_step. Costs nothing for a number, a line of a file for a local name.                                                         */

@@ -82,9 +82,8 @@ static double bare_put(double *cpu) {
     reply r = {0, 0, NULL};
     if (!put_easy) {
         put_easy = curl_easy_init();
-        reply made = {0, 0, NULL};
         lease_create("bare", "\"holderIdentity\":\"x\",\"leaseDurationSeconds\":15,\"renewTime\":\"2026-11-16T01:28:19.182794Z\"");
-        made = lease_request("GET", "bare", NULL, NULL);
+        reply made = lease_request("GET", "bare", NULL, NULL);
         snprintf(put_body, sizeof put_body, "%s", made.text);
         free(made.text);
     }

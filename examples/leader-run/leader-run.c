@@ -137,13 +137,13 @@ static int set_up(run *r) {
 /* When the present term began, as the store tells people; "": it does not. The file's readable copy may lag: its token shows. */
 static void read_since(const run *r, uint64_t token, char since[40]) {
     char text[8192];
-    size_t len = 0, bad_at;
+    size_t bad_at;
     leader_json_ root, v;
     uint64_t of_token = 0;
     since[0] = 0;
     if (r->where.file) {
         FILE *f = fopen(r->where.file, "re");
-        len = f ? fread(text, 1, sizeof text, f) : 0;
+        size_t len = f ? fread(text, 1, sizeof text, f) : 0;
         if (f) fclose(f);
         if (!leader_json_parse_(text, len, &root, &bad_at) || !leader_json_member_(root, "token", &v) || !leader_json_u64_(v, &of_token) || of_token != token) return;
     } else {
