@@ -181,6 +181,11 @@ $(OUT)/test_%: tests/test_%.c $(HEADERS) Makefile | $(OUT)
 # The address sanitizer brings a malloc of its own, which a test of a failing malloc has to replace.
 $(OUT)/test_malloc: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
 
+# The linker sends these calls of the library to the test, which can make each of them fail.
+FAULT_CALLS := chmod close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 link linkat lseek lstat mkdir open openat read \
+               renameat stat syscall unlink unlinkat write
+$(OUT)/test_faults: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(FAULT_CALLS))
+
 $(OUT)/test_redis $(OUT)/bench_redis: LIBS += -lhiredis
 $(OUT)/test_k8s $(OUT)/bench_k8s: LIBS += -lcurl
 
