@@ -20,6 +20,7 @@ HEADERS  := $(wildcard leader.h backends/*.h tests/*.h tests/*/*.h examples/*.h 
 
 # The core tests are every tests/test_*.c that needs no server.
 CORE     := $(filter-out test_redis% test_k8s%,$(patsubst tests/%.c,%,$(wildcard tests/test_*.c)))
+SERVERS  := $(patsubst tests/%.c,%,$(wildcard tests/test_redis*.c tests/test_k8s*.c))
 THREADS  := $(filter test_threads,$(CORE))
 BENCHES  := $(patsubst bench/%.c,%,$(wildcard bench/*.c))
 
@@ -47,6 +48,7 @@ CORE_SUITES += $(foreach t,$(THREADS),$(call suite,$(t)-tsan,600,$(UNRANDOMIZED)
 CORE_SUITES += $(if $(wildcard tests/sim.c),$(call suite,sim,900))
 
 REDIS_SUITES := $(call suite,test_redis,900)
+REDIS_SUITES += $(call suite,test_redis_faults,300)
 REDIS_SUITES += 'redis_builds 300 tests/test_backend_builds.sh redis'
 
 K8S_SUITES  := $(call suite,test_k8s,600)
@@ -115,8 +117,7 @@ mutation-k8s:
 	@tests/k8s_mutation
 
 # Built before the suites, which run two at a time and must not both build one program.
-programs: $(addprefix $(OUT)/,$(CORE) test_redis test_k8s $(addsuffix -tsan,$(THREADS)) $(if $(wildcard tests/sim.c),sim) leader-run leader-run-pod \
-                              $(addprefix examples/,$(EXAMPLES)))
+programs: $(addprefix $(OUT)/,$(CORE) $(SERVERS) $(addsuffix -tsan,$(THREADS)) sim chaos-candidate leader-run leader-run-pod $(addprefix examples/,$(EXAMPLES)))
 
 sim: $(OUT)/sim
 	@$(OUT)/sim $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
@@ -179,14 +180,14 @@ $(OUT)/test_%: tests/test_%.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $(SANITIZE) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
 # The address sanitizer brings a malloc of its own, which a test of a failing malloc has to replace.
-$(OUT)/test_malloc: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
+$(OUT)/test_malloc $(OUT)/test_redis_faults $(OUT)/test_k8s_faults: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
 
 # The linker sends these calls of the library to the test, which can make each of them fail.
 FAULT_CALLS := chmod close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 link linkat lseek lstat mkdir open openat read \
                renameat stat syscall unlink unlinkat write
 $(OUT)/test_faults: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(FAULT_CALLS))
 
-$(OUT)/test_redis $(OUT)/bench_redis: LIBS += -lhiredis
+$(OUT)/test_redis $(OUT)/test_redis_faults $(OUT)/bench_redis: LIBS += -lhiredis
 $(OUT)/test_k8s $(OUT)/bench_k8s: LIBS += -lcurl
 
 $(OUT)/test_%-tsan: tests/test_%.c $(HEADERS) Makefile | $(OUT)

@@ -600,16 +600,26 @@ static bool leader_redis_command_(leader_redis_election *e, const leader_request
 static void leader_redis_serve_(leader_redis_conn_ *c, bool readable, bool writable);
 static void leader_redis_closed_(leader_redis_conn_ *c);
 
+/* hiredis says OK even when it had no memory to note who waits for the reply, or to keep the command: then one request would get
+   another's reply. Both show: nobody new waits (last: who did so far), or the context has an error.                        */
+static bool leader_redis_took_(const redisAsyncContext *ac, const redisCallback *last) { return ac->replies.tail != last && !ac->c.err; }
+
+static bool leader_redis_expect_(leader_redis_election *e, bool said, const redisCallback *last) {
+    const redisAsyncContext *ac = e->client->main.ac;
+    if (ac->replies.tail != last) { e->expected++; e->client->unanswered++; }
+    return said && leader_redis_took_(ac, last);
+}
+
 static void leader_redis_send_(leader_redis_election *e, const leader_request *q) {
     leader_redis *r = e->client;
-    bool sent = leader_redis_command_(e, q);
-    e->expected = sent ? 1 : 0;
+    const redisCallback *last = r->main.ac->replies.tail;
+    e->expected = 0;
+    bool sent = leader_redis_expect_(e, leader_redis_command_(e, q), last);
     if (sent && r->wait_replicas && e->op <= LEADER_REDIS_RENEW_) {
         int64_t wait_ms = q->timeout_ms / 2 > 0 ? q->timeout_ms / 2 : 1;
-        sent = redisAsyncCommand(r->main.ac, leader_redis_on_reply_, e, "WAIT %d %lld", r->wait_replicas, (long long)wait_ms) == REDIS_OK;
-        if (sent) e->expected = 2;
+        last = r->main.ac->replies.tail;
+        sent = leader_redis_expect_(e, redisAsyncCommand(r->main.ac, leader_redis_on_reply_, e, "WAIT %d %lld", r->wait_replicas, (long long)wait_ms) == REDIS_OK, last);
     }
-    r->unanswered += e->expected;
     if (!sent) {
         leader_redis_finish_(e, LEADER_E_IO, "hiredis took no command: out of memory");
         leader_redis_drop_(&r->main, LEADER_E_IO, "hiredis took no command: out of memory");
@@ -1105,7 +1115,8 @@ static void leader_redis_on_greeting_(redisAsyncContext *ac, void *privdata_repl
 
 static void leader_redis_greet_(leader_redis_conn_ *c, redisAsyncContext *ac, const char *step, int argc, const char *a, const char *b, const char *d) {
     const char *argv[4] = { step, a, b, d };
-    if (redisAsyncCommandArgv(ac, leader_redis_on_greeting_, (void *)(uintptr_t)step, argc, argv, NULL) == REDIS_OK) c->greeting++;
+    const redisCallback *last = ac->replies.tail;
+    if (redisAsyncCommandArgv(ac, leader_redis_on_greeting_, (void *)(uintptr_t)step, argc, argv, NULL) == REDIS_OK && leader_redis_took_(ac, last)) c->greeting++;
     else c->doomed = true;
 }
 

@@ -39,14 +39,15 @@ static const fault_way fault_ways[] = {
     {"ENOLCK", FAULT_FAILS, ENOLCK}, {"ENOSYS", FAULT_FAILS, ENOSYS}, {"lie", FAULT_LIES, EIO}, {"short", FAULT_SHORT, 0}};
 enum { FAULT_WAYS = sizeof fault_ways / sizeof fault_ways[0] };
 
-typedef struct fault_count { char name[40]; long count; } fault_count;
+typedef struct fault_count { char name[64]; long count; } fault_count;
 typedef struct fault_board {        /* of one child, in memory that its parent sees too                                                */
-    long n, from;
-    int  way;
+    long n, from;                   /* from: where to go on after a crash; -1: from the start                                          */
+    int  way, ways;
     bool over;
     long runs, bad, calls;
     int64_t worst_gap_ms;
-    char call[40], wrong[240];
+    char call[40], where[240];      /* what failed last, and who called it, if the test says so                                        */
+    char excuse[80];                /* why a crash would be somebody else's fault                                                      */
     fault_count counts[160];
 } fault_board;
 
@@ -61,9 +62,9 @@ static struct {
 static fault_board *board;
 
 FAULTS void fault_tally(const char *call, const char *way) {
-    char name[40];
+    char name[64];
     size_t i = 0;
-    snprintf(name, sizeof name, "%.10s %.28s", call, way);
+    snprintf(name, sizeof name, "%.12s %.50s", call, way);
     while (i < sizeof board->counts / sizeof board->counts[0] - 1 && board->counts[i].name[0] && strcmp(board->counts[i].name, name) != 0) i++;
     memcpy(board->counts[i].name, name, sizeof name);
     board->counts[i].count++;
@@ -74,9 +75,9 @@ FAULTS int fault_due(const char *call, int ways) {
     if (!fault.armed || ways == 0 || fault.seen++ != fault.nth) return -1;
     fault.hit = true;
     fault.call = call;
-    fault.ways = ways;
+    fault.ways = board->ways = ways;
     snprintf(board->call, sizeof board->call, "%s", call);
-    return fault.way;
+    return fault.way % ways;        /* where a run is not the same every time, another call may have come first                       */
 }
 
 /* For calls that fail by errno. */
@@ -122,7 +123,7 @@ typedef struct player {
     bool     open, frozen;          /* frozen: not ticked, as if the process were stopped                                              */
     int      started, stopped;
     uint64_t token;                 /* of its last term                                                                                */
-    int      drains;                /* how often is_drained has still to say no                                                        */
+    int      drains;                /* how often player_drained has still to say no                                                        */
     char     log[2000];
 } player;
 
@@ -148,15 +149,15 @@ FAULTS void wrong(const char *format, ...) {
 }
 
 FAULTS int64_t stage_clock_ms(void *user) { (void)user; return S.now_ms; }
-FAULTS bool is_drained(void *user) { return ((player *)user)->drains-- <= 0; }
-FAULTS void on_started(void *user, uint64_t token) {
+FAULTS bool player_drained(void *user) { return ((player *)user)->drains-- <= 0; }
+FAULTS void player_started(void *user, uint64_t token) {
     player *p = (player *)user;
     if (p->started != p->stopped) wrong("a term started inside another");
     if (token <= S.highest) wrong("token %llu after %llu", (unsigned long long)token, (unsigned long long)S.highest);
     S.highest = p->token = token;
     p->started++;
 }
-FAULTS void on_stopped(void *user, uint64_t token, leader_result why) {
+FAULTS void player_stopped(void *user, uint64_t token, leader_result why) {
     player *p = (player *)user;
     (void)why;
     if (p->started != p->stopped + 1 || token != p->token) wrong("a term stopped that had not started");
@@ -164,7 +165,7 @@ FAULTS void on_stopped(void *user, uint64_t token, leader_result why) {
     p->stopped++;
     p->drains = 2;
 }
-FAULTS void on_log(void *user, leader_level level, const char *text) {
+FAULTS void player_logged(void *user, leader_level level, const char *text) {
     player *p = (player *)user;
     size_t n = strlen(p->log);
     snprintf(p->log + n, sizeof p->log - n, "      %lld %s %c %s\n", (long long)S.now_ms, p->cfg.identity, "?EWID"[level], text);
@@ -186,7 +187,7 @@ FAULTS int leading(void) {
     return who;
 }
 
-FAULTS void enter(int i) {
+FAULTS void enter_stage(int i) {
     static const char *const who[PLAYERS] = {"a", "b", "watcher"};
     player *p = &S.p[i];
     leader_result result;
@@ -195,10 +196,10 @@ FAULTS void enter(int i) {
     c.identity = who[i];
     c.clock_ms = stage_clock_ms;
     c.observe_only = i == WATCHER;
-    c.is_drained = is_drained;
-    c.on_started_leading = on_started;
-    c.on_stopped_leading = on_stopped;
-    c.on_log = on_log;
+    c.is_drained = player_drained;
+    c.on_started_leading = player_started;
+    c.on_stopped_leading = player_stopped;
+    c.on_log = player_logged;
     c.user = p;
     c.backend = backend_of(i);
     p->cfg = c;
@@ -214,7 +215,7 @@ FAULTS void enter(int i) {
     if (started != p->started || stopped != p->stopped) wrong("leader_init called back");
 }
 
-FAULTS void leave(int i) {
+FAULTS void exit_stage(int i) {
     player *p = &S.p[i];
     leader_result result;
     if (!p->open) return;
@@ -227,7 +228,7 @@ FAULTS void leave(int i) {
 
 /* One tick of everybody, and time. */
 FAULTS void beat(void) {
-    int wait = 1000, candidates = 0;
+    int wait = 1000, competing = 0;
     for (int i = 0; i < PLAYERS; i++) {
         player *p = &S.p[i];
         int mine = wait;
@@ -235,12 +236,12 @@ FAULTS void beat(void) {
         ARMED(mine = leader_tick(&p->me));
         if (mine < 1 || mine > LEADER_WAIT_MAX_MS) wrong("leader_tick answered %d", mine);
         if (mine < wait) wait = mine;
-        if (i != WATCHER && !leader_is_stopped(&p->me)) candidates++;
+        if (i != WATCHER && !leader_is_stopped(&p->me)) competing++;
         leading();
     }
     checked();
     if (++S.beats > BEATS_MAX) wrong("the run does not end");
-    if (leading() >= 0 || candidates == 0) S.led_ms = S.now_ms;
+    if (leading() >= 0 || competing == 0) S.led_ms = S.now_ms;
     if (S.now_ms - S.led_ms > S.worst_gap_ms) S.worst_gap_ms = S.now_ms - S.led_ms;
     if (S.now_ms - S.led_ms > S.gap_max_ms) wrong("nobody leads for %lld ms", (long long)(S.now_ms - S.led_ms));
     let_pass(wait);
@@ -261,7 +262,7 @@ FAULTS void play(void) {
     const int64_t renewals = S.p[0].cfg.lease_ms / 2;
     uint64_t term;
     int who;
-    for (int i = 0; i < PLAYERS; i++) enter(i);
+    for (int i = 0; i < PLAYERS; i++) enter_stage(i);
     until_led(0);
     pass(renewals);
     who = until_led(0);
@@ -269,14 +270,14 @@ FAULTS void play(void) {
     leader_resign(&S.p[who].me, S.p[0].cfg.lease_ms / 2);
     until_led(term);                /* the other one, unless it was refused when it was its turn                                       */
     pass(renewals);
-    leave(WATCHER);
+    exit_stage(WATCHER);
     who = until_led(0);
     term = S.highest;
     leader_stop(&S.p[who].me);
     until_stopped(who);
-    leave(who);
+    exit_stage(who);
     until_led(term);
-    enter(who);
+    enter_stage(who);
     pass(renewals);
     if (S.expires) {
         who = until_led(0);
@@ -290,7 +291,7 @@ FAULTS void play(void) {
     for (int i = PLAYERS; i-- > 0;) {
         leader_stop(&S.p[i].me);
         if (S.p[i].open) until_stopped(i);
-        leave(i);
+        exit_stage(i);
     }
 }
 
@@ -304,7 +305,8 @@ FAULTS int open_descriptors(void) {
     return n;
 }
 
-/* One run, from an empty store to an empty stage. */
+/* Each program has these as well: an empty store and the players' configurations; and one run on it. */
+static void prepare(void);
 static void run_once(void);
 
 FAULTS void run_nth(long n, int way) {
@@ -314,6 +316,8 @@ FAULTS void run_nth(long n, int way) {
     fault.way = way;
     board->n = n;
     board->way = way;
+    board->excuse[0] = board->where[0] = 0;
+    prepare();
     int before = open_descriptors();
     run_once();
     fault.armed = false;
@@ -323,22 +327,27 @@ FAULTS void run_nth(long n, int way) {
     if (!S.wrong[0]) return;
     board->bad++;
     if (board->bad > 5) return;
-    printf("   FAULT=%ld.%d (%s, %s): %s\n", n, way, fault.call ? fault.call : "none", fault.name ? fault.name : "-", S.wrong);
+    printf("   FAULT=%ld.%d (%s, %s%s): %s\n", n, way, fault.call ? fault.call : "none", fault.name ? fault.name : "-", board->where, S.wrong);
     for (int i = 0; i < PLAYERS; i++) printf("%s", S.p[i].log);
     fflush(stdout);
 }
 
-/* Every n that is `share` modulo `of`, in all ways; the rest is for other children. */
+/* Every n that is `share` modulo `of`, in all ways; the rest is for other children. Runs on a real network differ a little in length: the end is
+   where several in a row have fewer calls. */
 FAULTS void sweep_share(long share, long of) {
-    for (long n = board->from >= 0 ? board->from : share;; n += of) {
-        int way = board->from >= 0 ? board->way + 1 : 0, ways = way + 1;
-        board->from = -1;
-        for (; way < ways; way++) {
+    int misses = 0, way = 0;
+    long n = share;
+    if (board->from >= 0) { n = board->from; way = board->way + 1; }
+    for (; misses < 3; n += of, way = 0) {
+        board->ways = way ? board->ways : 1;
+        for (; way < board->ways; way++) {
             run_nth(n, way);
-            if (!fault.hit && (way == 0 || fault.ways)) { board->calls = fault.seen; board->over = true; return; }
-            if (fault.ways > ways) ways = fault.ways;
+            if (fault.seen > board->calls) board->calls = fault.seen;
+            misses = fault.hit ? 0 : misses + 1;
+            if (misses) break;
         }
     }
+    board->over = true;
 }
 
 FAULTS pid_t sweep_child(fault_board *mine, long share, long of) {
@@ -359,6 +368,7 @@ enum { SWEEP_CHILDREN_MAX = 8, SWEEP_CRASHES_MAX = 20 };
 FAULTS long sweep_one(const char *which) {
     static fault_board alone;
     char *end;
+    memset(&alone, 0, sizeof alone);
     board = &alone;
     long n = strtol(which, &end, 10);
     run_nth(n, *end ? atoi(end + 1) : 0);
@@ -384,12 +394,15 @@ FAULTS long sweep(const char *title, int children) {
     }
     for (int i = 0; i < children; i++) {
         int status = 0;
-        while (waitpid(pids[i], &status, 0) == pids[i] && status != 0 && ++crashes) {
-            printf("   FAULT=%ld.%d (%s): the process ended with %s %d\n", boards[i].n, boards[i].way, boards[i].call,
-                   WIFSIGNALED(status) ? "signal" : "status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-            if (boards[i].over || crashes > SWEEP_CRASHES_MAX) break;
-            boards[i].from = boards[i].n;
-            pids[i] = sweep_child(&boards[i], i, children);
+        while (waitpid(pids[i], &status, 0) == pids[i] && status != 0) {
+            board = &boards[i];
+            if (board->excuse[0]) fault_tally("excused:", board->excuse);
+            else printf("   FAULT=%ld.%d (%s%s): the process ended with %s %d\n", board->n, board->way, board->call, board->where,
+                        WIFSIGNALED(status) ? "signal" : "status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+            if (!board->excuse[0]) crashes++;
+            if (board->over || crashes > SWEEP_CRASHES_MAX) break;
+            board->from = board->n;
+            pids[i] = sweep_child(board, i, children);
         }
         if (!boards[i].over && crashes == 0) crashes = 1;
     }

@@ -254,7 +254,7 @@ static void checked(void) {
         wrong("FALSE LEADER: %s, and the record is %s's", S.p[who].cfg.identity, mem.holder < 0 ? "nobody" : S.p[mem.holder].cfg.identity);
 }
 
-static void run_once(void) {
+static void prepare(void) {
     S.now_ms = S.led_ms = 1000000;
     S.expires = true;
     S.gap_max_ms = 5500;       /* a lease, the longest retry, and a request that times out                                                     */
@@ -262,15 +262,18 @@ static void run_once(void) {
     memset(&mem, 0, sizeof mem);
     mem.holder = -1;
     if (on_files && !store_make(&files)) wrong("no directory");
+}
+
+static void run_once(void) {
     play();
     if (mem.opens != mem.closes) wrong("%d opens, %d closes", mem.opens, mem.closes);
     if (on_files && !S.wrong[0]) {  /* what could not be removed at the end of a life is removed by the next one                         */
         fault.nth = -1;
-        enter(PLAYER_A);
+        enter_stage(PLAYER_A);
         until_led(0);
         leader_stop(&S.p[PLAYER_A].me);
         until_stopped(PLAYER_A);
-        leave(PLAYER_A);
+        exit_stage(PLAYER_A);
         names n = store_names(&files);
         if (n.numbers != 1) wrong("%d records in the end", n.numbers);
         if (n.locks || n.drafts || n.others) wrong("in the end there are %d locks, %d drafts, %d others", n.locks, n.drafts, n.others);
