@@ -83,7 +83,7 @@ help:
 	@echo "make test-redis  the Redis backend only"
 	@echo "make test-k8s    the Kubernetes backend only; with KUBE_URL=https://... KUBE_TOKEN=... KUBE_CA=file KUBE_NAMESPACE=... on that API server"
 	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
-	@echo "make chaos       real processes killed, stopped, cut off, from a seed: STORE=file|redis|redis-sentinel|k8s NODES=5 SECONDS=60 SEED=s TIMELINE=1 EXCUSED=1 FAULTS=name,name"
+	@echo "make chaos       real processes killed, stopped, cut off, from SEED=s: STORE=file|redis|redis-sentinel|k8s NODES=5 SECONDS=60 TIMELINE=1"
 	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
 	@echo "make matrix      every compiler and language standard, as a table"
 	@echo "make examples    the programs in examples/"
@@ -126,8 +126,9 @@ sim: $(OUT)/sim
 chaos:
 	-@tests/deps chaos $(filter redis k8s,$(subst -, ,$(STORE)))
 	@$(MAKE) -s $(OUT)/chaos-candidate
-	@python3 tests/chaos/chaos.py --candidate $(OUT)/chaos-candidate --store $(or $(STORE),file) $(if $(NODES),--nodes $(NODES)) $(if $(SECONDS),--seconds $(SECONDS)) \
-	    $(if $(LEASE),--lease $(LEASE)) $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults '$(FAULTS)') $(if $(EXCUSED),--excused) $(if $(TIMELINE),--timeline) $(if $(KEEP),--keep)
+	@python3 tests/chaos/chaos.py --candidate $(OUT)/chaos-candidate --store $(or $(STORE),file) \
+	    $(if $(NODES),--nodes $(NODES)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(LEASE),--lease $(LEASE)) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(FAULTS),--faults '$(FAULTS)') $(if $(EXCUSED),--excused) $(if $(TIMELINE),--timeline) $(if $(KEEP),--keep)
 
 bench: $(addprefix $(OUT)/,$(BENCHES))
 	@$(foreach b,$(sort $(BENCHES)),$(OUT)/$(b) $(if $(filter bench,$(b)),,--no-head) $(BENCH_FLAGS) &&) true

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Can the checker of the chaos runs fail? Logs made by hand with one thing wrong in each, and real runs: of candidates that are wrong on purpose, of a moved
-wall clock, of a full disk, of a run that is killed. The program is build/chaos-candidate, or the one in CHAOS_CANDIDATE."""
+"""Can the checker of the chaos runs fail? Logs made by hand with one thing wrong in each, and real runs: of candidates that are wrong on purpose, of
+a moved wall clock, of a full disk, of a run that is killed. The program is build/chaos-candidate, or the one in CHAOS_CANDIDATE."""
 import contextlib
 import io
 import os
@@ -27,7 +27,8 @@ BEGIN = 50_000_000              # of a run made by hand, on the boot clock
 def yes(begin_ms, end_ms, token, step_ms=10):
     """What a candidate writes that leads from begin to end: each question takes 10 microseconds, the edges are exact."""
     begin, end = BEGIN + int(begin_ms * MS), BEGIN + int(end_ms * MS)
-    return [f"yes {begin - 10} {begin} {token}", *(f"yes {t} {t + 10} {token}" for t in range(begin + step_ms * MS, end, step_ms * MS)), f"yes {end} {end + 10} {token}"]
+    between = [f"yes {t} {t + 10} {token}" for t in range(begin + step_ms * MS, end, step_ms * MS)]
+    return [f"yes {begin - 10} {begin} {token}", *between, f"yes {end} {end + 10} {token}"]
 
 
 def term(begin_ms, end_ms, token):
@@ -36,8 +37,8 @@ def term(begin_ms, end_ms, token):
 
 
 def guarded(*lines):
-    text = "".join(f"{verdict} {token:20d} {highest:20d} {BEGIN + at_ms * MS:16d} {life}".ljust(check.GUARD_LINE - 1) + "\n" for verdict, token, highest, at_ms, life in lines)
-    return text
+    texts = [f"{verdict} {token:20d} {highest:20d} {BEGIN + at_ms * MS:16d} {life}" for verdict, token, highest, at_ms, life in lines]
+    return "".join(text.ljust(check.GUARD_LINE - 1) + "\n" for text in texts)
 
 
 def found(p, nodes, driver=(), guard="", over_ms=20000, healed_ms=5000):
@@ -72,7 +73,8 @@ class Place:
         self.candidate, self.dir, self.runs = candidate, tempfile.mkdtemp(prefix="chaos-test-"), []
 
     def start(self, out, *options):
-        command = [sys.executable, os.path.join(HERE, "chaos", "chaos.py"), "--candidate", self.candidate, "--out", os.path.join(self.dir, out), *options]
+        driver = [sys.executable, os.path.join(HERE, "chaos", "chaos.py"), "--candidate", self.candidate]
+        command = [*driver, "--out", os.path.join(self.dir, out), *options]
         self.runs.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
         return self.runs[-1]
 
@@ -97,7 +99,8 @@ def pictures_of(directory):
 # ---- logs made by hand --------------------------------------------------------------------------------------------------------------
 
 def nothing_wrong(p):
-    same(found(p, {"0.1": term(1000, 3000, 7), "1.1": term(3001, 20100, 8)}, guard=guarded(("accept", 7, 7, 1500, "0.1"), ("accept", 8, 8, 3500, "1.1"), ("reject", 7, 8, 3600, "0.1"))), {})
+    guard = guarded(("accept", 7, 7, 1500, "0.1"), ("accept", 8, 8, 3500, "1.1"), ("reject", 7, 8, 3600, "0.1"))
+    same(found(p, {"0.1": term(1000, 3000, 7), "1.1": term(3001, 20100, 8)}, guard=guard), {})
     same(found(p, {"0.1": term(1000, 3000, 7), "1.1": term(3000, 20100, 8)}), {})
 
 
@@ -121,8 +124,8 @@ def stop_around_a_question_is_no_overlap(p):
     """Stopped between a stamp and the question on either side: the stamps are seconds apart, and the other has led meanwhile."""
     other = term(5000, 6000, 8)
     us = lambda ms: BEGIN + ms * MS
-    same(found(p, {"0.1": [f"started {us(1000)} 7", *yes(1000, 4000, 7), f"yes {us(4001)} {us(7000)} 7", f"no {us(7001)} {us(7002)}", f"stopped {us(7003)} 7 no answer in time"],
-                   "1.1": other + term(8000, 20100, 9)}), {})
+    last = [f"yes {us(4001)} {us(7000)} 7", f"no {us(7001)} {us(7002)}", f"stopped {us(7003)} 7 no answer in time"]
+    same(found(p, {"0.1": [f"started {us(1000)} 7", *yes(1000, 4000, 7), *last], "1.1": other + term(8000, 20100, 9)}), {})
     same(found(p, {"0.1": [f"started {us(6999)} 9", f"yes {us(4001)} {us(7000)} 9", *yes(7001, 20100, 9)[1:]], "1.1": other}), {})
 
 
@@ -143,12 +146,15 @@ def guard_that_took_an_old_token(p):
 
 
 def callbacks_without_their_pair(p):
-    without = lambda what: {"0.1": [line for line in term(1000, 3000, 7) if not line.startswith(what)] + [f"closed {BEGIN + 4000 * MS} ok"], "1.1": term(3001, 20100, 8)}
+    def without(what):
+        lines = [line for line in term(1000, 3000, 7) if not line.startswith(what)]
+        return {"0.1": [*lines, f"closed {BEGIN + 4000 * MS} ok"], "1.1": term(3001, 20100, 8)}
     same(found(p, without("nothing")), {})
     same(found(p, without("stopped")), {"callbacks": 1})
     same(found(p, without("started")), {"callbacks": 2})             # stopped out of nowhere, and never told that it led
     same(found(p, {"0.1": [f"started {BEGIN} 6", *LEADER]}), {"callbacks": 1})
-    same(found(p, {"0.1": [line.replace("stopped 53000040 7", "stopped 53000040 6") for line in term(1000, 3000, 7)], "1.1": term(3001, 20100, 8)}), {"callbacks": 1})
+    other = [line.replace("stopped 53000040 7", "stopped 53000040 6") for line in term(1000, 3000, 7)]
+    same(found(p, {"0.1": other, "1.1": term(3001, 20100, 8)}), {"callbacks": 1})
 
 
 def term_that_comes_back_to_life(p):
@@ -204,18 +210,19 @@ def seed_of_a_long_stop():
     """Of 8 seconds in which the leader is stopped for longer than its lease, and goes on in time to be seen."""
     lease_ms, bound_ms = store_file.Store.lease_ms, store_file.Store.bound_ms
     for seed in map(str, range(1000)):
-        if any(e.at_leader and e.for_ms > 1.5 * lease_ms and e.at_ms + e.for_ms < 6000 for e in chaos.make_plan(seed, 8, 3, lease_ms, bound_ms, {"stop": chaos.NODE_FAULTS["stop"]})):
+        plan = chaos.make_plan(seed, 8, 3, lease_ms, bound_ms, {"stop": chaos.NODE_FAULTS["stop"]})
+        if any(e.at_leader and e.for_ms > 1.5 * lease_ms and e.at_ms + e.for_ms < 6000 for e in plan):
             return seed
     raise AssertionError("no such seed")
 
 
 def wrong_candidate_is_caught_and_right_ones_are_not(p):
-    """The wrong one believes in its lease for longer than it may: after a stop there are two leaders, and the checker says so, in words and as a picture. The
-    right ones live through the same stops, and through faults that must be seen to have had an effect."""
+    """The wrong one believes in its lease for longer than it may: after a stop there are two leaders, and the checker says so, in words and as a
+    picture. The right ones live through the same stops, and through faults that must be seen to have had an effect."""
     start = lambda out, faults, seed, *more: p.start(out, "--faults", faults, "--seed", seed, "--seconds", "8", "--nodes", "3", *more)
     stop = seed_of_a_long_stop()
-    runs = {"wrong": start("wrong", "stop", stop, "--wrong", "deadline"), "stops": start("stops", "stop", stop), "walls": start("walls", "wall clock", "2"),
-            "disks": start("disks", "disk full,no inodes", "3", "--keep")}
+    runs = {"wrong": start("wrong", "stop", stop, "--wrong", "deadline"), "stops": start("stops", "stop", stop),
+            "walls": start("walls", "wall clock", "2"), "disks": start("disks", "disk full,no inodes", "3", "--keep")}
     texts = {name: run.communicate()[0] for name, run in runs.items()}
     expect(runs["wrong"].returncode == 1 and "FAIL  never two leaders" in texts["wrong"] and "two leaders for" in texts["wrong"], texts["wrong"])
     expect("overlap-1.svg" in pictures_of(os.path.join(p.dir, "wrong")), "no picture of the overlap")
@@ -238,8 +245,8 @@ def nothing_is_left_of_a_run_that_is_killed(p):
 
 
 TESTS = [nothing_wrong, overlap_of_a_millisecond, overlap_with_every_other, stop_around_a_question_is_no_overlap, tokens_that_go_back, token_of_two,
-         guard_that_took_an_old_token, callbacks_without_their_pair, term_that_comes_back_to_life, candidate_that_dies, clock_of_somewhere_else, failover_past_the_bound,
-         no_recovery, line_that_was_cut, same_seed_same_schedule, wrong_candidate_is_caught_and_right_ones_are_not, nothing_is_left_of_a_run_that_is_killed]
+         guard_that_took_an_old_token, callbacks_without_their_pair, term_that_comes_back_to_life, candidate_that_dies, clock_of_somewhere_else,
+         failover_past_the_bound, no_recovery, line_that_was_cut, same_seed_same_schedule, wrong_candidate_is_caught_and_right_ones_are_not, nothing_is_left_of_a_run_that_is_killed]
 
 if __name__ == "__main__":
     sys.exit(run_tests(TESTS, CANDIDATE, Place, sys.argv[1] if len(sys.argv) > 1 else ""))

@@ -23,11 +23,12 @@
        say AT LEVEL TEXT                   what leader.h has logged, warnings and errors
        closed AT RESULT                    the process ends because it was asked to
 
-   What may be concluded from a yes? That the process led at one moment between BEFORE and AFTER, the one in which leader.h looked at the clock, and no more: the
-   promise ends with the moment of the check. Neither stamp alone is that moment. The process can be stopped between a stamp and the question on either side: at AFTER its term
-   may be long over, and at BEFORE it may not have begun (another thread ticks). But a term has one beginning and one end, so that two answers with one token prove leadership
-   from the first moment to the second. A term is therefore claimed from the AFTER of its first yes to the BEFORE of its last: never more than
-   what was promised, and less by two questions at most, whatever is stopped where. */
+   What may be concluded from a yes? That the process led at one moment between BEFORE and AFTER, the one in which leader.h looked at the clock,
+   and no more: the promise ends with the moment of the check. Neither stamp alone is that moment. The process can be stopped between a stamp and the
+   question on either side: at AFTER its term may be long over, and at BEFORE it may not have begun (another thread ticks). But a term has one
+   beginning and one end, so that two answers with one token prove leadership from the first moment to the second. A term is therefore claimed from
+   the AFTER of its first yes to the BEFORE of its last: never more than what was promised, and less by two questions at most, whatever is stopped
+   where. */
 #define _GNU_SOURCE 1
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
@@ -100,7 +101,8 @@ static void guard_write(uint64_t token) {
     }
     bool good = token >= highest;
     if (good) highest = token;
-    int n = snprintf(line, sizeof line, "%s %20llu %20llu %16lld %.20s", good ? "accept" : "reject", (unsigned long long)token, highest, (long long)boot_us(), life);
+    int n = snprintf(line, sizeof line, "%s %20llu %20llu %16lld %.20s", good ? "accept" : "reject", (unsigned long long)token, highest,
+                     (long long)boot_us(), life);
     memset(line + n, ' ', (size_t)(GUARD_LINE - n));
     line[GUARD_LINE - 1] = '\n';
     if (write(guard_fd, line, GUARD_LINE) != GUARD_LINE) die(guard_path);
@@ -230,10 +232,11 @@ static leader_backend backend_of(store *s) {
 }
 
 static void parse(store *s, char **argv) {
-    const struct { const char *name; const char **to; } texts[] = {{"--life", &life}, {"--id", &identity}, {"--log", &log_path}, {"--guard", &guard_path},
-        {"--server", &server}, {"--ca", &ca}, {"--token-file", &token_file}, {"--sentinels", &sentinels}, {"--wrong", &wrong}, {"--boot-offset", &boot_offset}};
-    const struct { const char *name; bool *to; } flags[] = {{"--cautious", &cautious}, {"--no-watch", &no_watch}, {"--leader-h-only", &leader_h_only},
-        {"--wait-replica", &wait_replica}};
+    const struct { const char *name; const char **to; } texts[] = {{"--life", &life}, {"--id", &identity}, {"--log", &log_path},
+        {"--guard", &guard_path}, {"--server", &server}, {"--ca", &ca}, {"--token-file", &token_file}, {"--sentinels", &sentinels},
+        {"--wrong", &wrong}, {"--boot-offset", &boot_offset}};
+    const struct { const char *name; bool *to; } flags[] = {{"--cautious", &cautious}, {"--no-watch", &no_watch},
+        {"--leader-h-only", &leader_h_only}, {"--wait-replica", &wait_replica}};
     for (int i = 1; argv[i]; i++) {
         const char *option = argv[i], *value = "";
         bool known = false;
@@ -246,7 +249,7 @@ static void parse(store *s, char **argv) {
         if (!known && option_is(argv, &i, "--deadline", &value)) known = option_duration(value, &deadline_ms);
         if ((!known && !store_option(s, argv, &i, &value)) || !value) die(option);
     }
-    if (!life || !identity || !log_path || !guard_path || !lease_ms || !deadline_ms) die("--life, --id, --log, --guard, --lease and --deadline are needed");
+    if (!life || !identity || !log_path || !guard_path || !lease_ms || !deadline_ms) die("--life, --id, --log, --guard, --lease, --deadline: required");
     if (wrong && strcmp(wrong, "deadline") != 0) die("--wrong deadline is the only way to be wrong");
     if (store_mistake(s)) die(store_mistake(s));
 }

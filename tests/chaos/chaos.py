@@ -62,8 +62,8 @@ def make_plan(seed, seconds, nodes, lease_ms, bound_ms, weights):
 
 def print_plan(plan):
     for p in plan:
-        where = f"{'the leader or ' if p.at_leader else ''}node {p.node}{', next life under a new name' if p.fresh else ''}" if p.fault in NODE_FAULTS else "the store"
-        print(f"{p.at_ms / 1000:8.3f} s  {p.fault:30} for {p.for_ms:5} ms  {where} ({p.dice:08x})")
+        node = f"{'the leader or ' if p.at_leader else ''}node {p.node}{', next life under a new name' if p.fresh else ''}"
+        print(f"{p.at_ms / 1000:8.3f} s  {p.fault:30} for {p.for_ms:5} ms  {node if p.fault in NODE_FAULTS else 'the store'} ({p.dice:08x})")
 
 
 # ---- a run -------------------------------------------------------------------------------------------------------------------------
@@ -100,7 +100,8 @@ class Run:
         if fresh:
             node.name = f"node-{node.number}.{node.lives}"
         life = f"{node.number}.{node.lives}"
-        command = [self.args.candidate, "--life", life, "--id", node.name, "--log", os.path.join(self.logs, f"node-{life}.log"), "--guard", self.guard,
+        log = os.path.join(self.logs, f"node-{life}.log")
+        command = [self.args.candidate, "--life", life, "--id", node.name, "--log", log, "--guard", self.guard,
                    "--lease", f"{self.store.lease_ms}ms", "--deadline", f"{self.store.deadline_ms}ms", *self.store.candidate_args(node.number)]
         if self.args.wrong:
             command += ["--wrong", self.args.wrong]
@@ -150,7 +151,8 @@ class Run:
         path = os.path.join(self.logs, "..", f"wall-{node.number}")
         if not os.path.exists(path):
             self.move_wall(node, 0)
-        return {"LD_PRELOAD": self.preload, "FAKETIME_TIMESTAMP_FILE": os.path.abspath(path), "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
+        return {"LD_PRELOAD": self.preload, "FAKETIME_TIMESTAMP_FILE": os.path.abspath(path), "FAKETIME_NO_CACHE": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
 
     def move_wall(self, node, seconds):
         path = os.path.join(self.logs, "..", f"wall-{node.number}")
@@ -256,7 +258,8 @@ class Run:
         self.heal_all()
         healed = now_us()
         self.note("healed")
-        self.work_until(healed + 3 * self.store.bound_ms * 1000, done=lambda: any(g.accepted and g.at_us > healed for g in check.read_guard(self.guard, last=8)))
+        led_since = lambda: any(line.accepted and line.at_us > healed for line in check.read_guard(self.guard, last=8))
+        self.work_until(healed + 3 * self.store.bound_ms * 1000, done=led_since)
         self.note("over")
         for node in self.nodes:
             self.close(node)
@@ -357,7 +360,7 @@ def act(args, world, private):
         print_plan(plan)
         return 0
     command = f"make chaos STORE={args.store} NODES={args.nodes} SECONDS={args.seconds:g} SEED={args.seed}"
-    command += "".join([f" LEASE={args.lease}" if args.lease else "", " EXCUSED=1" if args.excused else "", f" FAULTS='{args.faults}'" if args.faults else ""])
+    command += f" LEASE={args.lease}" * bool(args.lease) + " EXCUSED=1" * args.excused + f" FAULTS='{args.faults}'" * bool(args.faults)
     print(command, flush=True)
     run = Run(args, world, store, faults)
     try:

@@ -3,8 +3,8 @@
 
     check.py DIR        the logs of a run; says what it finds, and draws the violations into DIR
 
-What a candidate's line proves, and why a term is claimed from the second stamp of its first yes to the first stamp of its last, stands in candidate.c.
-All times are microseconds of the machine's boot clock.
+What a candidate's line proves, and why a term is claimed from the second stamp of its first yes to the first stamp of its last, stands in
+candidate.c. All times are microseconds of the machine's boot clock.
 """
 import bisect
 import collections
@@ -108,8 +108,8 @@ class Run:
 
 # ---- safety ------------------------------------------------------------------------------------------------------------------------
 
-def who(life, token):
-    return f"node {life} with token {token}"
+def who(led):
+    return f"node {led.life} with token {led.token}"
 
 
 def find_overlaps(run):
@@ -119,8 +119,8 @@ def find_overlaps(run):
         current = [t for t in current if t.end > term.begin]
         for other in (t for t in current if t.life != term.life):
             end = min(term.end, other.end)
-            yield Violation("overlap", f"two leaders for {(end - term.begin) / 1000:.3f} ms: {who(other.life, other.token)} and {who(term.life, term.token)}",
-                            term.begin, end, [other.life, term.life])
+            text = f"two leaders for {(end - term.begin) / 1000:.3f} ms: {who(other)} and {who(term)}"
+            yield Violation("overlap", text, term.begin, end, [other.life, term.life])
         current.append(term)
 
 
@@ -134,15 +134,15 @@ def find_token_faults(run):
         earlier = bisect.bisect_right(begins, term.first_before)
         if earlier and highest[earlier - 1].token >= term.token and highest[earlier - 1] != term:
             top = highest[earlier - 1]
-            yield Violation("tokens", f"a token that is not above an earlier one: {who(term.life, term.token)} after {who(top.life, top.token)}",
-                            top.begin, term.begin, [top.life, term.life])
+            text = f"a token that is not above an earlier one: {who(term)} after {who(top)}"
+            yield Violation("tokens", text, top.begin, term.begin, [top.life, term.life])
     users = collections.defaultdict(set)
     for life in run.lives.values():
         for token in [t.token for t in life.terms] + [c[2] for c in life.callbacks]:
             users[token].add(life.name)
     for token, names in users.items():
         if len(names) > 1:
-            at = min(t.begin for name in names for t in run.lives[name].terms if t.token == token) if any(t.token == token for t in run.terms) else run.begin
+            at = min((t.begin for t in run.terms if t.token == token), default=run.begin)
             yield Violation("tokens", f"token {token} was that of {' and '.join(sorted(names))}", at, at, sorted(names))
 
 
@@ -151,11 +151,13 @@ def find_guard_faults(run):
     highest = None
     for line in run.guard:
         old = highest is not None and line.token < highest.token
+        wrong = None
         if line.accepted == old:
-            yield Violation("guard", f"the resource {'took the old' if old else 'refused the newest'} token {line.token} of node {line.life}"
-                            + (f" after {highest.token} of node {highest.life}" if old else ""), line.at_us, line.at_us, [line.life])
+            wrong = f"took the old token of {who(line)} after {who(highest)}" if old else f"refused {who(line)}, the newest"
         elif line.accepted and highest is not None and line.token == highest.token and line.life != highest.life:
-            yield Violation("guard", f"the resource took token {line.token} from node {highest.life} and from node {line.life}", line.at_us, line.at_us, [highest.life, line.life])
+            wrong = f"took {who(line)} after {who(highest)}"
+        if wrong:
+            yield Violation("guard", f"the resource {wrong}", line.at_us, line.at_us, [line.life])
         if line.accepted and not old:
             highest = line
 
@@ -164,17 +166,19 @@ def find_guard_faults(run):
 
 def find_callback_faults(run):
     for life in run.lives.values():
+        def wrong(text, at_us):
+            return Violation("callbacks", f"node {life.name} {text}", at_us, at_us, [life.name])
         leading = None
         for at_us, what, token in life.callbacks:
             if what == "started" and leading is not None or what == "stopped" and leading != token:
-                yield Violation("callbacks", f"node {life.name}: {what} {token} while {'nothing' if leading is None else leading} was started", at_us, at_us, [life.name])
+                yield wrong(f"{what} {token} while {'nothing' if leading is None else leading} was started", at_us)
             leading = token if what == "started" else None
         if life.closed and leading is not None:
-            yield Violation("callbacks", f"node {life.name} closed, and started {leading} has no stopped", life.stamps[-1], life.stamps[-1], [life.name])
+            yield wrong(f"closed, and started {leading} has no stopped", life.stamps[-1])
         started = {token for _, what, token in life.callbacks if what == "started"}
-        for term in life.terms[:-1] if not life.closed else life.terms:    # whoever was killed may have died before the callback
+        for term in life.terms if life.closed else life.terms[:-1]:     # whoever was killed may have died before the callback
             if term.token not in started:
-                yield Violation("callbacks", f"node {life.name} led with token {term.token} and was never told that it started", term.begin, term.begin, [life.name])
+                yield wrong(f"led with token {term.token} and was never told that it started", term.begin)
 
 
 def find_revivals(run):
@@ -186,9 +190,9 @@ def find_revivals(run):
 def find_deaths(run):
     for event in run.events:
         if event.what in ("died", "hung"):
-            life = event.detail.split(" ")[0]
-            yield Violation("deaths", f"node {life} {'did not end when asked to' if event.what == 'hung' else 'ended by itself:' + event.detail[len(life):]} {run.error_text(life)}".strip(),
-                            event.at_us, event.at_us, [life])
+            life, _, how = event.detail.partition(" ")
+            how = "did not end when asked to" if event.what == "hung" else f"ended by itself, {how}"
+            yield Violation("deaths", f"node {life} {how} {run.error_text(life)}".strip(), event.at_us, event.at_us, [life])
 
 
 def find_clock_faults(run):
@@ -257,7 +261,8 @@ def failovers(run):
 def find_late_failovers(run):
     for begin, end, took, _ in failovers(run):
         if took > run.bound_us:
-            yield Violation("failover", f"nobody led for {took / 1000:.0f} ms although nothing was wrong; the bound is {run.bound_us / 1000:.0f} ms", begin, end, [])
+            text = f"nobody led for {took / 1000:.0f} ms although nothing was wrong; the bound is {run.bound_us / 1000:.0f} ms"
+            yield Violation("failover", text, begin, end, [])
 
 
 def find_no_recovery(run):
@@ -265,11 +270,13 @@ def find_no_recovery(run):
     if not healed:
         yield Violation("recovery", "the run broke off", run.over, run.over, [])
     elif not any(t.end > healed[0] for t in run.terms):
-        yield Violation("recovery", f"no leader within {(run.over - healed[0]) / 1000:.0f} ms after everything was healed", healed[0], run.over, [])
+        text = f"no leader within {(run.over - healed[0]) / 1000:.0f} ms after everything was healed"
+        yield Violation("recovery", text, healed[0], run.over, [])
 
 
-FINDERS = {"overlap": find_overlaps, "tokens": find_token_faults, "guard": find_guard_faults, "revival": find_revivals, "callbacks": find_callback_faults,
-           "deaths": find_deaths, "clock": find_clock_faults, "failover": find_late_failovers, "recovery": find_no_recovery}
+FINDERS = {"overlap": find_overlaps, "tokens": find_token_faults, "guard": find_guard_faults, "revival": find_revivals,
+           "callbacks": find_callback_faults, "deaths": find_deaths, "clock": find_clock_faults, "failover": find_late_failovers,
+           "recovery": find_no_recovery}
 
 
 def find_all(run):
@@ -306,7 +313,8 @@ def figures(run, found):
         ("terms", f"{len(run.terms)}, tokens " + (f"{tokens[0]} to {tokens[-1]}" if tokens else "none")),
         ("overlap", f"{overlap_us / 1000:.3f} ms"),
         ("availability", f"{100 * covered / span:.1f} % of the time since the first leader"),
-        ("worst failover", (f"{max(done) / 1000:.0f} ms" if done else "none to measure") + f" of {run.bound_us // 1000} ms allowed, in {len(done)} that nothing else hindered"),
+        ("worst failover", (f"{max(done) / 1000:.0f} ms" if done else "none to measure") +
+         f" of {run.bound_us // 1000} ms allowed, in {len(done)} that nothing else hindered"),
         ("guard", f"{accepted} writes accepted, {len(run.guard) - accepted} of old leaders rejected"),
         ("answers", f"{sum(len(life.stamps) for life in run.lives.values())} lines"),
     ]
@@ -330,7 +338,7 @@ def conclude(logs, out, command, notes=(), excused=False, whole_timeline=False, 
             picture = os.path.join(out, f"{kind}-{number + 1}.svg")
             lines.append(f"      {at:.3f} s: {violation.text}" + (f"; {os.path.relpath(picture)}" if number < 20 else ""))
             if number < 20:
-                timeline.draw(run, picture, f"{run.store}: {violation.text}", violation.begin - 2 * run.lease_us, violation.end + run.lease_us, violation)
+                timeline.draw(run, picture, violation.text, violation.begin - 2 * run.lease_us, violation.end + run.lease_us, violation)
     if whole_timeline:
         picture = os.path.join(out, "timeline.svg")
         timeline.draw(run, picture, f"{run.store}: {command}", run.begin, run.over)

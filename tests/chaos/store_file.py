@@ -1,8 +1,8 @@
 """Candidates that share a directory, on a file system that is so small that it can be filled.
 
-A seed chooses one of two lives. In the one the records are wiped now and then, and candidates start cautiously, as the README tells those to do whose store can be
-wiped; their wall clocks are left alone, because tokens begin anew with the time of day where nobody remembers the last. In the other the
-records stay, wall clocks are moved, and candidates start as they do by default.
+A seed chooses one of two lives. In the one the records are wiped now and then, and candidates start cautiously, as the README tells those to do
+whose store can be wiped; their wall clocks are left alone, because tokens begin anew with the time of day where nobody remembers the last. In the
+other the records stay, wall clocks are moved, and candidates start as they do by default.
 """
 import os
 import shutil
@@ -18,7 +18,8 @@ class Store(stores.Store):
     name = "file"
     lease_ms = 1500
     deadline_ms = 1000
-    # A full disk makes standbys ask less often, up to once in a lease; a wiped directory makes whoever finds it wait for one; a lease that was held runs out.
+    # A full disk makes standbys ask less often, up to once in a lease; wiped records make whoever finds it so wait for one; a lease that was
+    # held runs out.
     bound_ms = 3 * 1500 + 1000
 
     def __init__(self, directory, nodes, rng):

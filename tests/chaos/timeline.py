@@ -5,7 +5,13 @@ STRIP_S = 30                        # a longer picture is cut into strips of abo
 WIDTH, LEFT, ROW, TOP = 1400, 90, 30, 46
 COLOURS = ["#3b78c3", "#d97b29", "#3f9a57", "#8b5fb0", "#b5485d", "#7a6a53", "#2f9aa0", "#a79b2f", "#6b7785"]
 MARKS = {"kill": "✕", "resign": "▽", "close": "□", "wall": "◷", "died": "☠", "hung": "☠"}
-LEGEND = " · ".join(["bar: read true, with its token", "line: process alive", "hatched: stopped", "✕ killed", "▽ resigns", "□ closes", "◷ its wall clock is moved", "red: the violation"])
+LEGEND = " · ".join(["bar: read true, with its token", "line: process alive", "hatched: stopped", "✕ killed", "▽ resigns", "□ closes",
+                     "◷ its wall clock is moved", "red: the violation"])
+STYLE = """.grid{stroke:#ddd} .axis{fill:#777;font-size:11px} .in{fill:#fff;font-size:11px} .mark{font-size:13px;fill:#111} .life{fill:#999}
+.store{fill:#555} .beside{font-size:11px;fill:#333;stroke:#fff;stroke-width:3;paint-order:stroke} .wrong{fill:#e33;fill-opacity:.3}
+.accused{fill:none;stroke:#d22;stroke-width:2}"""
+STOPPED = """<pattern id="stopped" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+<path d="M0 0V6" stroke="#333" stroke-opacity=".6" stroke-width="2"/></pattern>"""
 
 
 def label_of(token, tokens):
@@ -100,8 +106,9 @@ class Strip:
             self.box(begin, end, self.y(node) + ROW / 2 - 1, 2, 'class="life"', "alive")
         for term in run.terms:
             node = run.lives[term.life].node
-            self.box(term.begin, max(term.end, term.begin), self.y(node) + 5, ROW - 10, f'fill="{COLOURS[node % len(COLOURS)]}"',
-                     f"node {term.life}, token {term.token}, {(term.begin - run.begin) / 1e6:.3f} s to {(term.end - run.begin) / 1e6:.3f} s", label_of(term.token, tokens))
+            title = f"node {term.life}, token {term.token}, {(term.begin - run.begin) / 1e6:.3f} s to {(term.end - run.begin) / 1e6:.3f} s"
+            colour = f'fill="{COLOURS[node % len(COLOURS)]}"'
+            self.box(term.begin, max(term.end, term.begin), self.y(node) + 5, ROW - 10, colour, title, label_of(term.token, tokens))
         for node, begin, end in pairs_of(run, ("stop",), ("cont", "kill", "start", "died", "hung")):
             self.box(begin, end, self.y(node) + 2, ROW - 4, 'fill="url(#stopped)"', "stopped")
         for e in run.events:
@@ -121,14 +128,10 @@ def draw(run, path, title, begin, end, violation=None):
     while at < end:
         strips.append(Strip(run, at, min(end, at + int(seconds * 1e6)), top, seconds).draw(violation))
         at, top = at + int(seconds * 1e6) + 2, top + height
+    size = f'width="{WIDTH}" height="{top + 24}" viewBox="0 0 {WIDTH} {top + 24}"'
     with open(path, "w") as f:
-        f.write(f'''<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top + 24}" viewBox="0 0 {WIDTH} {top + 24}" font-family="sans-serif" font-size="12">
-<style>.grid{{stroke:#ddd}} .axis{{fill:#777;font-size:11px}} .beside{{font-size:11px;fill:#333;stroke:#fff;stroke-width:3;paint-order:stroke}} .in{{fill:#fff;font-size:11px}} .mark{{font-size:13px;fill:#111}} .life{{fill:#999}} .store{{fill:#555}}
-.wrong{{fill:#e33;fill-opacity:.3}} .accused{{fill:none;stroke:#d22;stroke-width:2}}</style>
-<defs><pattern id="stopped" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path d="M0 0V6" stroke="#333" stroke-opacity=".6" stroke-width="2"/></pattern></defs>
-<rect width="100%" height="100%" fill="#fff"/>
-<text x="8" y="24" font-size="15">{escape(title)}</text>
-{chr(10).join(strips)}
-<text x="8" y="{top + 10}" class="axis">{escape(LEGEND)}</text>
-</svg>
-''')
+        f.write("\n".join([
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
+            f'<style>{STYLE}</style>', f'<defs>{STOPPED}</defs>', '<rect width="100%" height="100%" fill="#fff"/>',
+            f'<text x="8" y="24" font-size="15">{escape(title)}</text>', *strips,
+            f'<text x="8" y="{top + 10}" class="axis">{escape(LEGEND)}</text>', '</svg>', '']))
