@@ -10,6 +10,7 @@ import store_redis
 import stores
 from store_redis import BLOCK_MS, Server, wait_for
 
+PERIOD_MS = 300                     # between two looks at a server; by default it took sentinels 11 s to make a replica of an old master that came back
 DOWN_MS = 600                       # after which sentinels take a server for dead
 RETRY_MS = 3000                     # the fail-over timeout: after twice that they try again
 
@@ -37,6 +38,12 @@ def sentinel_command(master):
     return command
 
 
+def run_sentinel(sentinel):
+    """How often it looks cannot be set in its file."""
+    sentinel.run()
+    wait_for(lambda: "OK" in sentinel.ask("SENTINEL", "DEBUG", "info-period", str(PERIOD_MS), "publish-period", str(PERIOD_MS)), "the sentinel answers")
+
+
 class Store(stores.Store):
     name = "redis-sentinel"
     lease_ms = 1500
@@ -56,7 +63,8 @@ class Store(stores.Store):
             server.run()
         wait_for(lambda: "master_link_status:up" in self.servers[1].ask("INFO", "replication"), "the replica is in step")
         for _ in range(3):
-            self.sentinels.append(Server(self.directory, sentinel_command(master)).run())
+            self.sentinels.append(Server(self.directory, sentinel_command(master)))
+            run_sentinel(self.sentinels[-1])
         for sentinel in self.sentinels:
             wait_for(lambda: all(line in sentinel.ask("SENTINEL", "MASTER", "main").replace("\r\n", " ") for line in
                                  ("num-other-sentinels $1 2", "num-slaves $1 1")), "the sentinels know each other and the replica")
@@ -74,13 +82,13 @@ class Store(stores.Store):
 
     def faults(self):
         lossy = not self.waits
-        return [self.on("server killed", 4, lambda: self.servers, self.kill, excused=lossy),
+        return [self.on("server killed", 4, lambda: self.servers, lambda rng, server: self.kill(server, Server.run), excused=lossy),
                 self.on("server stopped", 4, lambda: self.servers, self.pause, excused=lossy),
                 self.on("server sleeps", 2, lambda: self.servers, lambda rng, server: server.say("DEBUG", "SLEEP", str(rng.uniform(0.05, BLOCK_MS / 1000))), excused=lossy),
                 self.on("clients killed", 2, lambda: self.servers, lambda rng, server: server.say("CLIENT", "KILL", "TYPE", rng.choice(["normal", "replica", "master", "pubsub"]))),
                 self.on("lease deleted", 1, lambda: self.servers, lambda rng, server: server.say("DEL", store_redis.KEYS["lease"])),
                 self.on("fail-over ordered", 4, lambda: self.sentinels, lambda rng, sentinel: sentinel.say("SENTINEL", "FAILOVER", "main"), excused=lossy),
-                self.on("sentinel killed", 1, lambda: self.sentinels, self.kill),
+                self.on("sentinel killed", 1, lambda: self.sentinels, lambda rng, sentinel: self.kill(sentinel, run_sentinel)),
                 self.on("sentinel stopped", 1, lambda: self.sentinels, self.pause)]
 
     @staticmethod
@@ -88,9 +96,9 @@ class Store(stores.Store):
         return stores.Fault(name, weight, lambda rng: do(rng, rng.choice(which())), excused)
 
     @staticmethod
-    def kill(rng, server):
+    def kill(server, run):
         server.kill()
-        return lambda: server.run() and None
+        return lambda: run(server) and None
 
     @staticmethod
     def pause(rng, server):
