@@ -126,7 +126,6 @@ class Store(stores.Store):
     deadline_ms = 1000
     # A command that blocks the server runs out; a client tries again after 2 s at most; the record found may last for a lease, and one more passes in doubt.
     bound_ms = BLOCK_MS + 2000 + 2 * 1500 + 1500
-    margin_ms = 1500 - 1000
 
     def __init__(self, directory, nodes, rng):
         super().__init__(directory, nodes, rng)
@@ -151,15 +150,16 @@ class Store(stores.Store):
     # -- faults
 
     def faults(self):
+        margin_ms = self.lease_ms - self.deadline_ms
         return [*proxy.network_faults(self.network, self.lease_ms), *self.server_faults(),
                 self.said("lease deleted", 2, lambda rng: ["DEL", KEYS["lease"]]),
                 self.said("witness deleted", 1, lambda rng: ["DEL", KEYS["witness"]], excused=not self.forgets),
                 self.said("all flushed", 2, lambda rng: ["FLUSHALL"], excused=not self.forgets),
                 stores.Fault("server restarts empty", 2, self.restart_empty, excused=not self.forgets),
                 stores.Fault("server restarts from a backup", 1, self.restart_old, excused=True),
-                stores.Fault("server clock ahead", 2, lambda rng: self.clock.leap(rng.randrange(1, int(0.8 * self.margin_ms))), excused=self.forgets),
+                stores.Fault("server clock ahead", 2, lambda rng: self.clock.leap(rng.randrange(1, int(0.8 * margin_ms))), excused=self.forgets),
                 stores.Fault("server clock set back", 1, lambda rng: self.clock.set_back(rng.randrange(1, 2 * self.lease_ms)), excused=self.forgets),
-                stores.Fault("server clock far ahead", 1, lambda rng: self.clock.leap(rng.randrange(self.margin_ms, 10 * self.lease_ms)), excused=True)]
+                stores.Fault("server clock far ahead", 1, lambda rng: self.clock.leap(rng.randrange(margin_ms, 10 * self.lease_ms)), excused=True)]
 
     def server_faults(self):
         return [stores.Fault("server stopped", 2, self.pause_server),
