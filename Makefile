@@ -22,6 +22,7 @@ HEADERS  := $(wildcard leader.h backends/*.h tests/*.h tests/*/*.h examples/*.h 
 CORE     := $(filter-out test_redis% test_k8s%,$(patsubst tests/%.c,%,$(wildcard tests/test_*.c)))
 SERVERS  := $(patsubst tests/%.c,%,$(wildcard tests/test_redis*.c tests/test_k8s*.c))
 THREADS  := $(filter test_threads,$(CORE))
+FUZZERS  := $(filter-out all,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
 BENCHES  := $(patsubst bench/%.c,%,$(wildcard bench/*.c))
 
 # The examples whose library is not installed are left out. Looked at only where it matters: it runs the preprocessor.
@@ -73,6 +74,7 @@ ALL_SUITES  += 'healthz 300 $(MAKE) -s $(OUT)/examples/healthz && tests/test_hea
 ALL_SUITES  += 'cache 300 $(MAKE) -s $(OUT)/examples/cache && tests/test_cache.py'
 ALL_SUITES  += 'readme 300 tests/readme_snippets'
 ALL_SUITES  += 'install 300 tests/test_install.sh'
+ALL_SUITES  += 'fuzz_corpus 300 $(MAKE) -s $(OUT)/fuzz/all && mkdir -p $(OUT)/fuzz/tmp && TMPDIR=$(OUT)/fuzz/tmp $(OUT)/fuzz/all tests/fuzz/corpus'
 
 # ---- targets -------------------------------------------------------------------------------------------------------------------------
 
@@ -84,6 +86,7 @@ help:
 	@echo "make test-k8s    the Kubernetes backend only; with KUBE_URL=https://... KUBE_TOKEN=... KUBE_CA=file KUBE_NAMESPACE=... on that API server"
 	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
 	@echo "make chaos       real processes killed, stopped, cut off, from SEED=s: STORE=file|redis|redis-sentinel|k8s NODES=5 SECONDS=60 TIMELINE=1"
+	@echo "make fuzz        the fuzzers, SECONDS=60 each, from the corpus in tests/fuzz; TARGET=name for one of: $(FUZZERS)"
 	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
 	@echo "make matrix      every compiler and language standard, as a table"
 	@echo "make examples    the programs in examples/"
@@ -116,8 +119,16 @@ mutation-redis:
 mutation-k8s:
 	@tests/k8s_mutation
 
+mutation-fuzz:
+	@tests/fuzz/mutation
+
 # Built before the suites, which run two at a time and must not both build one program.
-programs: $(addprefix $(OUT)/,$(CORE) $(SERVERS) $(addsuffix -tsan,$(THREADS)) sim chaos-candidate leader-run leader-run-pod $(addprefix examples/,$(EXAMPLES)))
+programs: $(addprefix $(OUT)/,$(CORE) $(SERVERS) $(addsuffix -tsan,$(THREADS)) sim chaos-candidate leader-run leader-run-pod fuzz/all $(addprefix examples/,$(EXAMPLES)))
+
+fuzz:
+	-@tests/deps core redis k8s
+	@$(MAKE) -s -j2 $(addprefix $(OUT)/fuzz/,$(or $(TARGET),$(FUZZERS)))
+	@tests/fuzz/run --seconds $(or $(SECONDS),60) $(or $(TARGET),$(FUZZERS))
 
 sim: $(OUT)/sim
 	@$(OUT)/sim $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
@@ -173,7 +184,7 @@ $(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE)): $(OUT)/%: packaging/% leader.h | $(O
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core test-redis test-k8s mutation-redis mutation-k8s programs sim chaos bench figures matrix examples install uninstall clean
+.PHONY: help run test test-core test-redis test-k8s mutation-redis mutation-k8s mutation-fuzz fuzz programs sim chaos bench figures matrix examples install uninstall clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------
 
@@ -233,5 +244,13 @@ $(OUT)/leader-run: examples/leader-run/leader-run.c examples/leader-run/guard.h 
 $(OUT)/leader-run-pod: examples/leader-run/leader-run.c examples/leader-run/guard.h $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $(STORE_FLAGS) -DLEADER_K8S_SERVICE_ACCOUNT='"pod"' $< -o $@ $(LDFLAGS) $(LIBS) $(STORE_LIBS)
 
-$(OUT) $(OUT)/examples:
+# One program with all targets for the corpus, and one for each target with clang's libFuzzer.
+$(OUT)/fuzz/%: LIBS += -lhiredis -lcurl
+$(OUT)/fuzz/all: tests/fuzz/all.c $(wildcard tests/fuzz/*.c) $(HEADERS) Makefile | $(OUT)/fuzz
+	$(CC) $(C_FLAGS) $(SANITIZE) $< -o $@ $(LDFLAGS) $(LIBS)
+
+$(addprefix $(OUT)/fuzz/,$(FUZZERS)): $(OUT)/fuzz/%: tests/fuzz/%.c $(HEADERS) Makefile | $(OUT)/fuzz
+	clang $(C_FLAGS) $(SANITIZE) -fsanitize=fuzzer $< -o $@ $(LDFLAGS) $(LIBS)
+
+$(OUT) $(OUT)/examples $(OUT)/fuzz:
 	@mkdir -p $@
