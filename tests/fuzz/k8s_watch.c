@@ -82,7 +82,7 @@ static void watch_origin(const leader_k8s *self, const uint8_t *data, size_t siz
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static leader_k8s whole, other;
-    static const size_t pieces[] = {1, 0, 3};
+    static const size_t pieces[] = {1, 0, 61};
     fuzz_reset();
     watch_open(&whole);
     bool worth = watch_feed(&whole, data, size, size ? size : 1);
