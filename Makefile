@@ -53,6 +53,7 @@ REDIS_SUITES += $(call suite,test_redis_faults,300)
 REDIS_SUITES += 'redis_builds 300 tests/test_backend_builds.sh redis'
 
 K8S_SUITES  := $(call suite,test_k8s,600)
+K8S_SUITES  += $(call suite,test_k8s_faults,300)
 K8S_SUITES  += $(foreach t,$(wildcard tests/test_k8s_*.py),'$(basename $(notdir $(t))) 300 python3 $(t)')
 K8S_SUITES  += 'k8s_builds 300 tests/test_backend_builds.sh k8s'
 K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s "--filter=live.*"'
@@ -200,7 +201,7 @@ FAULT_CALLS := chmod close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_
 $(OUT)/test_faults: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(FAULT_CALLS))
 
 $(OUT)/test_redis $(OUT)/test_redis_faults $(OUT)/bench_redis: LIBS += -lhiredis
-$(OUT)/test_k8s $(OUT)/bench_k8s: LIBS += -lcurl
+$(OUT)/test_k8s $(OUT)/test_k8s_faults $(OUT)/bench_k8s: LIBS += -lcurl
 
 $(OUT)/test_%-tsan: tests/test_%.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) -fsanitize=thread $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)

@@ -552,22 +552,24 @@ static int leader_k8s_on_socket_(CURL *easy, curl_socket_t fd, int what, void *u
     return 0;
 }
 
-static void leader_k8s_act_(leader_k8s_client *client, struct pollfd *fds, unsigned count) {
+/* False: libcurl has run out of memory. */
+static bool leader_k8s_act_(leader_k8s_client *client, struct pollfd *fds, unsigned count) {
     unsigned i;
     int running;
 #ifdef _WIN32
-    if (count == 0 || WSAPoll(fds, count, 0) <= 0) return;
+    if (count == 0 || WSAPoll(fds, count, 0) <= 0) return true;
 #else
-    if (count == 0 || poll(fds, count, 0) <= 0) return;
+    if (count == 0 || poll(fds, count, 0) <= 0) return true;
 #endif
     for (i = 0; i < count; i++) {
         int mask = (fds[i].revents & (POLLIN | POLLHUP) ? CURL_CSELECT_IN : 0) | (fds[i].revents & POLLOUT ? CURL_CSELECT_OUT : 0) |
                    (fds[i].revents & (POLLERR | POLLNVAL) ? CURL_CSELECT_ERR : 0);
-        if (mask) (void)curl_multi_socket_action((CURLM *)client->multi_, (curl_socket_t)fds[i].fd, mask, &running);
+        if (mask && curl_multi_socket_action((CURLM *)client->multi_, (curl_socket_t)fds[i].fd, mask, &running) != CURLM_OK) return false;
     }
+    return true;
 }
 
-static void leader_k8s_ready_sockets_(leader_k8s_client *client) {
+static bool leader_k8s_ready_sockets_(leader_k8s_client *client) {
     struct pollfd fds[32];
     unsigned count = 0;
     leader_k8s *m;
@@ -580,10 +582,10 @@ static void leader_k8s_ready_sockets_(leader_k8s_client *client) {
             fds[count].events = (short)((m->sockets_[i].events & LEADER_READ ? POLLIN : 0) |
                                         (m->sockets_[i].events & LEADER_WRITE ? POLLOUT : 0));
             if (++count < sizeof fds / sizeof fds[0]) continue;
-            leader_k8s_act_(client, fds, count);
+            if (!leader_k8s_act_(client, fds, count)) return false;
             count = 0;
         }
-    leader_k8s_act_(client, fds, count);
+    return leader_k8s_act_(client, fds, count);
 }
 
 /* A connection can outlive the transfers of the election that watches it: then one that still needs it takes over the watching. */
@@ -602,6 +604,45 @@ static void leader_k8s_rehome_(leader_k8s *self) {
     }
 }
 
+static void leader_k8s_abandon_(leader_k8s_transfer_ *t) {
+    t->done = false;
+    if (!t->running) return;
+    t->running = false;
+    (void)curl_easy_setopt((CURL *)t->easy, CURLOPT_FORBID_REUSE, 1L);  /* an HTTP/2 connection would stay, dead or not       */
+    (void)curl_multi_remove_handle((CURLM *)t->owner->client_->multi_, (CURL *)t->easy);
+}
+
+static bool leader_k8s_make_multi_(leader_k8s_client *client) {
+    CURLM *multi = curl_multi_init();
+    client->multi_ = multi;
+    if (!multi) return false;
+    (void)curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, leader_k8s_on_socket_);
+    (void)curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, client);
+    return true;
+}
+
+static void leader_k8s_run_dry_(leader_k8s_transfer_ *t) {
+    if (!t->running) return;
+    leader_k8s_abandon_(t);
+    t->code = (int)CURLE_OUT_OF_MEMORY;
+    t->done = t->owner->stirred_ = true;
+}
+
+/* libcurl ran out of memory: all that is under way ends, connections too. One that once could not note a socket would divide by zero when it
+   next looked at it (7.88, and the same code in other versions). */
+static void leader_k8s_start_over_(leader_k8s_client *client) {
+    leader_k8s *m;
+    int i;
+    for (m = client->members_; m; m = m->next_) {
+        for (i = 0; i < LEADER_FDS_MAX; i++)
+            if (m->sockets_[i].events) leader_k8s_watch_fd_(m, (curl_socket_t)m->sockets_[i].fd, 0);
+        leader_k8s_run_dry_(&m->ask_);
+        leader_k8s_run_dry_(&m->watch_);
+    }
+    (void)curl_multi_cleanup((CURLM *)client->multi_);
+    client->multi_ = NULL;                                             /* the next request makes it anew                      */
+}
+
 /* Moves every transfer of the client as far as it goes without waiting. */
 static void leader_k8s_drive_(leader_k8s *driver) {
     leader_k8s_client *client = driver->client_;
@@ -610,10 +651,11 @@ static void leader_k8s_drive_(leader_k8s *driver) {
     CURLMsg *message;
     long wait_ms = 0;
     int round, running, left;
-    for (round = 0; round < 8 && wait_ms == 0; round++) {              /* 0: libcurl has more to do at once                   */
-        (void)curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running);
-        leader_k8s_ready_sockets_(client);
-        if (curl_multi_timeout(multi, &wait_ms) != CURLM_OK) break;
+    bool ok = true;
+    if (!multi) return;
+    for (round = 0; round < 8 && ok && wait_ms == 0; round++) {        /* 0: libcurl has more to do at once                   */
+        ok = curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running) == CURLM_OK && leader_k8s_ready_sockets_(client) &&
+             curl_multi_timeout(multi, &wait_ms) == CURLM_OK;
     }
     while ((message = curl_multi_info_read(multi, &left)) != NULL) {
         char *owner = NULL;
@@ -627,19 +669,12 @@ static void leader_k8s_drive_(leader_k8s *driver) {
         t->running = false;
         t->done = t->owner->stirred_ = true;
     }
+    if (!ok) leader_k8s_start_over_(client);
     for (m = client->members_; m; m = m->next_) {
         if (m->stirred_ && m != driver) m->host_.due(m->host_.core);
         m->stirred_ = false;
         leader_k8s_rehome_(m);
     }
-}
-
-static void leader_k8s_abandon_(leader_k8s_transfer_ *t) {
-    t->done = false;
-    if (!t->running) return;
-    t->running = false;
-    (void)curl_easy_setopt((CURL *)t->easy, CURLOPT_FORBID_REUSE, 1L);  /* an HTTP/2 connection would stay, dead or not       */
-    (void)curl_multi_remove_handle((CURLM *)t->owner->client_->multi_, (CURL *)t->easy);
 }
 
 /* What every request has. False: libcurl lacks something that safety depends on. */
@@ -747,6 +782,7 @@ static bool leader_k8s_launch_(leader_k8s *self, leader_k8s_transfer_ *t, const 
     ok = ok && curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, body ? method : NULL) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 0L) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, fresh ? 1L : 0L) == CURLE_OK;
+    ok = ok && (self->client_->multi_ || leader_k8s_make_multi_(self->client_));
     ok = ok && curl_multi_add_handle((CURLM *)self->client_->multi_, easy) == CURLM_OK;
     t->running = ok;
     return ok;
@@ -1312,23 +1348,15 @@ static const char *leader_k8s_open_(void *user, const leader_host *host) {
     leader_k8s *self = (leader_k8s *)user;
     leader_k8s_client *client = self->client_;
     const char *problem;
-    CURLM *multi;
     bool ok;
     self->host_ = *host;
     problem = leader_k8s_check_(self);
     if (problem) return problem;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return "libcurl does not start";
-    if (!client->multi_) {
-        client->multi_ = multi = curl_multi_init();
-        if (multi) {
-            (void)curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, leader_k8s_on_socket_);
-            (void)curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, client);
-        }
-    }
     self->next_ = client->members_;
     client->members_ = self;
     self->token_read_ms_ = self->watch_behind_ms_ = -1;
-    ok = client->multi_ && leader_k8s_prepare_(self, &self->ask_);
+    ok = (client->multi_ || leader_k8s_make_multi_(client)) && leader_k8s_prepare_(self, &self->ask_);
     ok = ok && leader_k8s_prepare_(self, &self->watch_);
     if (ok) return NULL;
     leader_k8s_close_(self);

@@ -51,8 +51,8 @@ typedef struct fault_board {        /* of one child, in memory that its parent s
     fault_count counts[160];
 } fault_board;
 
+static __thread bool fault_armed;   /* libraries may have threads of their own: those do as they like                                    */
 static struct {
-    bool armed;
     long seen, nth;
     int  way, ways;                 /* which of how many; ways is known once the call was met                                          */
     bool hit;
@@ -72,7 +72,7 @@ FAULTS void fault_tally(const char *call, const char *way) {
 
 /* Counts a call that has so many ways to fail; answers which of them is due now, or -1. */
 FAULTS int fault_due(const char *call, int ways) {
-    if (!fault.armed || ways == 0 || fault.seen++ != fault.nth) return -1;
+    if (!fault_armed || ways == 0 || fault.seen++ != fault.nth) return -1;
     fault.hit = true;
     fault.call = call;
     fault.ways = board->ways = ways;
@@ -82,7 +82,7 @@ FAULTS int fault_due(const char *call, int ways) {
 
 /* For calls that fail by errno. */
 FAULTS int fault_ask(const fault_call *table, const char *call) {
-    if (!fault.armed) return FAULT_GO;
+    if (!fault_armed) return FAULT_GO;
     while (table->name && strcmp(table->name, call) != 0) table++;
     if (!table->name) { fprintf(stderr, "no ways to fail are known for %s\n", call); abort(); }
     int ways = 0, due;
@@ -111,7 +111,7 @@ FAULTS int fault_ask(const fault_call *table, const char *call) {
     } while (0)
 
 /* Everything that the library does, it does armed; nothing else is. */
-#define ARMED(x) do { fault.armed = true; x; fault.armed = false; } while (0)
+#define ARMED(x) do { fault_armed = true; x; fault_armed = false; } while (0)
 
 /* ---- the players ----------------------------------------------------------------------------------------------------------------------- */
 
@@ -320,7 +320,7 @@ FAULTS void run_nth(long n, int way) {
     prepare();
     int before = open_descriptors();
     run_once();
-    fault.armed = false;
+    fault_armed = false;
     if (open_descriptors() != before) wrong("%d descriptors are left open", open_descriptors() - before);
     board->runs++;
     if (S.worst_gap_ms > board->worst_gap_ms) board->worst_gap_ms = S.worst_gap_ms;

@@ -5,25 +5,13 @@
 #endif
 #include "redis_harness.h"
 #include "utest.h"
-#include "faults.h"
+#include "faulty_libc.h"
 
-#include <dlfcn.h>
 #include <execinfo.h>
-#include <netdb.h>
-#include <sys/syscall.h>
 
 UTEST_STATE();
 
-static bool memory_fails;           /* else: system calls                                                                                */
-
-/* ---- memory ---------------------------------------------------------------------------------------------------------------------------- */
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *block, size_t size);
-void  __libc_free(void *block);
-
-static long blocks;                 /* that are in use                                                                                   */
+/* ---- what hiredis does not survive ------------------------------------------------------------------------------------------------------- */
 
 /* hiredis 0.14 does not survive every failure, whatever its caller does; version 1.0 reports them. It calls abort() where it copies an address or makes
    a dictionary, and does not look at what it got: */
@@ -43,12 +31,12 @@ static const excuse excuses[] = {
     {NULL, NULL, NULL, NULL}};
 
 /* Who asked for it: the functions of hiredis on the stack, from the inside; "" has no name. */
-static void find_caller(const char *call) {
+static void memory_failed(const char *call) {
     void *frames[40];
     const char *names[40];
     int count = 0;
-    bool was = fault.armed;
-    fault.armed = false;
+    bool was = fault_armed;
+    fault_armed = false;
     for (int i = 2, n = backtrace(frames, 40); i < n; i++) {
         Dl_info info;
         if (!dladdr(frames[i], &info) || !strstr(info.dli_fname, "hiredis")) continue;
@@ -61,7 +49,7 @@ static void find_caller(const char *call) {
         for (int i = 1; i < count; i++) outside = outside || !strcmp(names[i], x->outside);
         if (!board->excuse[0] && outside && !strcmp(x->call, call) && !strcmp(x->inside, names[0])) snprintf(board->excuse, sizeof board->excuse, "%s", x->why);
     }
-    fault.armed = was;
+    fault_armed = was;
 }
 #if HIREDIS_MAJOR < 1
 void abort(void) {
@@ -72,92 +60,6 @@ void abort(void) {
     _exit(1);
 }
 #endif
-
-static bool no_memory(const char *call) {
-    if (!memory_fails || fault_due(call, 1) < 0) return false;
-    find_caller(call);
-    fault.name = "ENOMEM";
-    fault_tally(call, fault.name);
-    errno = ENOMEM;
-    return true;
-}
-void *malloc(size_t size) {
-    if (no_memory("malloc")) return NULL;
-    blocks++;
-    return __libc_malloc(size);
-}
-void *calloc(size_t count, size_t size) {
-    if (no_memory("calloc")) return NULL;
-    blocks++;
-    return __libc_calloc(count, size);
-}
-void *realloc(void *block, size_t size) {
-    if (no_memory("realloc")) return NULL;
-    if (!block) blocks++;
-    return __libc_realloc(block, size);
-}
-void free(void *block) {
-    if (block) blocks--;
-    __libc_free(block);
-}
-
-/* ---- system calls ----------------------------------------------------------------------------------------------------------------------- */
-
-static const fault_call socket_calls[] = {
-    {"socket", "EMFILE ENFILE ENOMEM ENOBUFS EACCES"},
-    {"connect", "ECONNREFUSED ETIMEDOUT ENETUNREACH EADDRNOTAVAIL EINTR EAGAIN ENOMEM"},
-    {"read", "ECONNRESET ETIMEDOUT EINTR EAGAIN EIO ENOMEM short"},   {"recv", "ECONNRESET ECONNREFUSED EINTR EAGAIN ENOMEM short"},
-    {"write", "EPIPE ECONNRESET EINTR EAGAIN ENOBUFS ENOMEM short"},  {"send", "EPIPE ECONNRESET ECONNREFUSED EINTR EAGAIN ENOBUFS short"},
-    {"setsockopt", "EINVAL ENOMEM"},  {"getsockopt", "EINVAL ENOBUFS"}, {"fcntl", "EINVAL EINTR"},   {"poll", "EINTR ENOMEM EINVAL"},
-    {"open", "EMFILE ENFILE EACCES EINTR"}, {"close", "EIO EINTR"},     {"getaddrinfo", "EAGAIN ENOMEM"}, {NULL, NULL}};
-
-static int how_now(const char *call) { return memory_fails ? FAULT_GO : fault_ask(socket_calls, call); }
-
-#define SOCKET_CALL(type, name, params, args)                                                                                             \
-    type name params {                                                                                                                    \
-        int how = how_now(#name);                                                                                                         \
-        return how == FAULT_FAILS ? (type)-1 : (type)syscall args;                                                                        \
-    }
-SOCKET_CALL(int, socket, (int domain, int kind, int protocol), (SYS_socket, domain, kind, protocol))
-SOCKET_CALL(int, connect, (int fd, __CONST_SOCKADDR_ARG to, socklen_t len), (SYS_connect, fd, *(const void *const *)(const void *)&to, len))
-SOCKET_CALL(ssize_t, read, (int fd, void *to, size_t size), (SYS_read, fd, to, how == FAULT_SHORT ? 1 : size))
-SOCKET_CALL(ssize_t, write, (int fd, const void *from, size_t size), (SYS_write, fd, from, how == FAULT_SHORT ? 1 : size))
-SOCKET_CALL(ssize_t, recv, (int fd, void *to, size_t size, int flags), (SYS_recvfrom, fd, to, how == FAULT_SHORT ? 1 : size, flags, NULL, NULL))
-SOCKET_CALL(ssize_t, send, (int fd, const void *from, size_t size, int flags), (SYS_sendto, fd, from, how == FAULT_SHORT ? 1 : size, flags, NULL, 0))
-SOCKET_CALL(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t len), (SYS_setsockopt, fd, level, name, value, len))
-SOCKET_CALL(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *len), (SYS_getsockopt, fd, level, name, value, len))
-
-int fcntl(int fd, int command, ...) {
-    va_list args;
-    va_start(args, command);
-    long with = va_arg(args, long);
-    va_end(args);
-    return how_now("fcntl") == FAULT_FAILS ? -1 : (int)syscall(SYS_fcntl, fd, command, with);
-}
-int open(const char *name, int flags, ...) {
-    va_list args;
-    va_start(args, flags);
-    int mode = flags & O_CREAT ? va_arg(args, int) : 0;
-    va_end(args);
-    return how_now("open") == FAULT_FAILS ? -1 : (int)syscall(SYS_openat, AT_FDCWD, name, flags, mode);
-}
-int close(int fd) {                 /* Linux closes it whatever it answers                                                               */
-    int how = how_now("close"), e = errno, result = (int)syscall(SYS_close, fd);
-    if (how == FAULT_GO) return result;
-    errno = e;
-    return -1;
-}
-int poll(struct pollfd *fds, nfds_t count, int ms) {
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-    return how_now("poll") == FAULT_FAILS ? -1 : ppoll(fds, count, ms < 0 ? NULL : &t, NULL);
-}
-int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **out) {
-    static int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
-    void *found = next ? NULL : dlsym(RTLD_NEXT, "getaddrinfo");
-    if (!next) memcpy(&next, &found, sizeof next);
-    if (how_now("getaddrinfo") == FAULT_FAILS) return errno == ENOMEM ? EAI_MEMORY : EAI_AGAIN;
-    return next(host, port, hints, out);
-}
 
 /* ---- a name server ---------------------------------------------------------------------------------------------------------------------- */
 
