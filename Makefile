@@ -58,8 +58,8 @@ K8S_SUITES  += $(foreach t,$(wildcard tests/test_k8s_*.py),'$(basename $(notdir 
 K8S_SUITES  += 'k8s_builds 300 tests/test_backend_builds.sh k8s'
 K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s "--filter=live.*"'
 
-# Short runs, each from a seed of its own, which it prints: make chaos has the long ones.
-CHAOS_SUITES := $(foreach s,file redis redis-sentinel k8s,'chaos_$(s) 180 $(MAKE) -s chaos STORE=$(s) SECONDS=12')
+# Short runs: make chaos has the long ones, and a new seed for each.
+CHAOS_SUITES := $(foreach s,file redis redis-sentinel k8s,'chaos_$(s) 180 $(MAKE) -s chaos STORE=$(s) SECONDS=12 SEED=1')
 CHAOS_SUITES += 'chaos_checker 180 $(MAKE) -s $(OUT)/chaos-candidate && tests/test_chaos.py'
 CHAOS_SUITES += 'chaos_proxy 180 tests/chaos/test_proxy.py'
 
