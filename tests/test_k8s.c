@@ -2,6 +2,7 @@
      lease     the document alone, no server
      settings  what leader_init refuses, and what a pod's environment says
      live      elections on any API server: KUBE_URL, KUBE_TOKEN, KUBE_CA, KUBE_NAMESPACE name a real one
+     threads   elections that other threads ask
      fault     elections on the test server, which misbehaves on demand                                              */
 
 #define LEADER_IMPLEMENTATION
@@ -10,6 +11,7 @@
 #include "leader.h"
 #include "tests/utest.h"
 #include "tests/k8s_world.h"
+#include "tests/asked_from_threads.h"
 #include <sys/stat.h>
 
 UTEST_STATE();
@@ -1017,6 +1019,24 @@ UTEST_F(live, a_stopped_leader_reads_false_before_client_go_starts) {
     }
     EXPECT_EQ(0, both_lead);
     gopher_end(&g, SIGKILL);
+}
+
+/* ---- threads: elections that other threads ask ----------------------------------------------------------------------------------- */
+
+UTEST(threads, ask_while_others_tick_resign_and_stop) {
+    static leader_t me[2];
+    static candidate c[2];
+    for (int i = 0; i < 2; i++) {
+        candidate_make(&c[i], "asked-from-threads", i ? "b" : "a");
+        c[i].cfg.on_started_leading = NULL;      /* those of the candidates count for all of them                                       */
+        c[i].cfg.on_stopped_leading = NULL;
+        c[i].cfg.on_log = NULL;
+        c[i].cfg.retry_ms = 50;
+        c[i].cfg.backend = leader_k8s_backend(&c[i].store, &c[i].where);
+        ASSERT_EQ(LEADER_OK, leader_init(&me[i], &c[i].cfg));
+    }
+    asked_from_threads(utest_result, me);
+    if (W.live) lease_delete("asked-from-threads");
 }
 
 /* ---- fault: a server that misbehaves ---------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* The Redis backend against real servers, and against one that misbehaves on purpose. `make test` runs it as root, for the namespaces. */
 #include "redis_harness.h"
 #include "utest.h"
+#include "asked_from_threads.h"
 
 UTEST_STATE();
 
@@ -1525,6 +1526,28 @@ UTEST(names, replies_of_every_shape) {
             free(copy);
         }
     }
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------------------------------------ */
+
+UTEST(threads, ask_while_others_tick_resign_and_stop) {
+    static leader_t me[2];
+    static leader_redis client[2];
+    static leader_redis_election election[2];
+    fresh();
+    leader_redis_settings how;
+    memset(&how, 0, sizeof how);
+    how.port = server_start("")->port;
+    for (int i = 0; i < 2; i++) {
+        leader_config cfg;
+        memset(&cfg, 0, sizeof cfg);
+        cfg.identity = i ? "b" : "a";
+        cfg.retry_ms = 50;
+        leader_redis_init(&client[i], &how);
+        cfg.backend = leader_redis_backend(&election[i], &client[i], "job");
+        ASSERT_EQ(LEADER_OK, leader_init(&me[i], &cfg));
+    }
+    asked_from_threads(utest_result, me);
 }
 
 /* ---- many elections, one connection ------------------------------------------------------------------------------------------------------------ */
