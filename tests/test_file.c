@@ -1322,7 +1322,7 @@ static bool private_mounts(void) {
             close(fd);
         }
     }
-    return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    return mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0;
 }
 
 static bool become_somebody(void) { return getuid() != 0 || (setgid(65534) == 0 && setuid(65534) == 0); }
