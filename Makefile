@@ -4,6 +4,7 @@
 CFLAGS  ?= -O1 -g
 STRICT  := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+COVERAGE = $(if $(findstring clang,$(CC)),,--coverage -dumpdir $(OUT)/coverage/)
 LIBS     = -pthread
 OUT     := build
 comma   := ,
@@ -14,8 +15,8 @@ OUT         := build/other-utest
 UTEST_FLAGS := -isystem $(abspath $(dir $(UTEST))) -DUTEST_HEADER='<$(notdir $(UTEST))>'
 endif
 
-C_FLAGS   = -std=gnu99 $(STRICT) -I. $(CFLAGS) $(CPPFLAGS)
-CXX_FLAGS = -std=c++11 $(STRICT) -I. $(CFLAGS) $(CPPFLAGS)
+C_FLAGS   = -std=gnu99 $(STRICT) -I. $(CFLAGS) $(CPPFLAGS) $(CHECKED)
+CXX_FLAGS = -std=c++11 $(STRICT) -I. $(CFLAGS) $(CPPFLAGS) $(CHECKED)
 HEADERS  := $(wildcard leader.h backends/*.h tests/*.h tests/*/*.h examples/*.h bench/*.h)
 
 # The core tests are every tests/test_*.c that needs no server.
@@ -23,6 +24,7 @@ CORE     := $(filter-out test_redis% test_k8s%,$(patsubst tests/%.c,%,$(wildcard
 SERVERS  := $(patsubst tests/%.c,%,$(wildcard tests/test_redis*.c tests/test_k8s*.c))
 THREADS  := $(filter test_threads,$(CORE))
 FUZZERS  := $(filter-out all,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
+MEMCHECKED := $(addprefix $(OUT)/plain/,test_terms test_handover test_standby test_loop test_file test_redis test_k8s)
 BENCHES  := $(patsubst bench/%.c,%,$(wildcard bench/*.c))
 
 # The examples whose library is not installed are left out. Looked at only where it matters: it runs the preprocessor.
@@ -41,18 +43,26 @@ UNRANDOMIZED := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 # ---- the suites: '<name> <seconds it may take> <command>', one line each; see tests/run ---------------------------------------------
 # A program is built as part of its suite, so that one that does not compile is a failed suite and no more.
 
-suite = '$(1) $(2) $(MAKE) -s $(OUT)/$(1) && $(3) $(OUT)/$(1)'
+suite = '$(1) $(2) $(MAKE) -s $(OUT)/$(1) && $(3) $(OUT)/$(1) $(4)'
+
+# Test programs leave what coverage reads; a run forgets that of the run before.
+covered = $(call suite,$(1),$(2),rm -f $(OUT)/coverage/$(1).gcda &&)
+
+# Examples and leader-run are tested with the sanitizers, in a directory of their own: what is installed or tried out is without.
+checked = $(MAKE) -s OUT=$(OUT)/checked CHECKED="$(SANITIZE)"
 
 CORE_SUITES := 'run 300 tests/test_run.sh'
-CORE_SUITES += $(foreach t,$(CORE),$(call suite,$(t),600))
+CORE_SUITES += $(foreach t,$(CORE),$(call covered,$(t),600))
 CORE_SUITES += $(foreach t,$(THREADS),$(call suite,$(t)-tsan,600,$(UNRANDOMIZED)))
 CORE_SUITES += $(if $(wildcard tests/sim.c),$(call suite,sim,900))
 
-REDIS_SUITES := $(call suite,test_redis,900)
+REDIS_SUITES := $(call covered,test_redis,900)
+REDIS_SUITES += $(call suite,test_redis-tsan,300,$(UNRANDOMIZED),"--filter=threads.*")
 REDIS_SUITES += $(call suite,test_redis_faults,300)
 REDIS_SUITES += 'redis_builds 300 tests/test_backend_builds.sh redis'
 
-K8S_SUITES  := $(call suite,test_k8s,600)
+K8S_SUITES  := $(call covered,test_k8s,600)
+K8S_SUITES  += $(call suite,test_k8s-tsan,300,$(UNRANDOMIZED),"--filter=threads.*")
 K8S_SUITES  += $(call suite,test_k8s_faults,300)
 K8S_SUITES  += $(foreach t,$(wildcard tests/test_k8s_*.py),'$(basename $(notdir $(t))) 300 python3 $(t)')
 K8S_SUITES  += 'k8s_builds 300 tests/test_backend_builds.sh k8s'
@@ -65,17 +75,20 @@ CHAOS_SUITES += 'chaos_proxy 180 tests/chaos/test_proxy.py'
 
 # The long ones first, so that none is left to run alone at the end.
 ALL_SUITES  := $(REDIS_SUITES) $(K8S_SUITES) $(CHAOS_SUITES)
-ALL_SUITES  += 'examples 600 $(MAKE) -s examples && tests/test_examples'
-ALL_SUITES  += 'leader_run 600 $(MAKE) -s $(OUT)/leader-run $(OUT)/leader-run-pod && tests/test_leader_run.py'
+ALL_SUITES  += 'examples 600 $(checked) examples && tests/test_examples $(OUT)/checked/examples'
+ALL_SUITES  += 'leader_run 600 $(checked) $(addprefix $(OUT)/checked/,leader-run leader-run-pod) && tests/test_leader_run.py $(OUT)/checked/leader-run'
 ALL_SUITES  += 'matrix 900 tests/matrix --all'
 ALL_SUITES  += 'mutation 1200 tests/mutation'
 ALL_SUITES  += $(CORE_SUITES)
 ALL_SUITES  += 'wine 600 tests/test_wine.sh'
-ALL_SUITES  += 'healthz 300 $(MAKE) -s $(OUT)/examples/healthz && tests/test_healthz.py'
-ALL_SUITES  += 'cache 300 $(MAKE) -s $(OUT)/examples/cache && tests/test_cache.py'
+ALL_SUITES  += 'healthz 300 $(checked) $(OUT)/checked/examples/healthz && tests/test_healthz.py $(OUT)/checked/examples/healthz'
+ALL_SUITES  += 'cache 300 $(checked) $(OUT)/checked/examples/cache && tests/test_cache.py $(OUT)/checked/examples/cache'
 ALL_SUITES  += 'readme 300 tests/readme_snippets'
 ALL_SUITES  += 'install 300 tests/test_install.sh'
 ALL_SUITES  += 'fuzz_corpus 300 $(MAKE) -s $(OUT)/fuzz/all && mkdir -p $(OUT)/fuzz/tmp && TMPDIR=$(OUT)/fuzz/tmp $(OUT)/fuzz/all tests/fuzz/corpus'
+ALL_SUITES  += 'lint 600 tests/lint'
+ALL_SUITES  += 'memcheck 600 $(MAKE) -s $(MEMCHECKED) && tests/memcheck $(OUT)/plain'
+ALL_SUITES  += $(if $(COVERAGE),'+coverage 60 tests/coverage $(OUT)/coverage')
 
 # ---- targets -------------------------------------------------------------------------------------------------------------------------
 
@@ -85,6 +98,9 @@ help:
 	@echo "make test-core   the core only; UTEST=dir/utest.h uses another utest.h"
 	@echo "make test-redis  the Redis backend only"
 	@echo "make test-k8s    the Kubernetes backend only; with KUBE_URL=https://... KUBE_TOKEN=... KUBE_CA=file KUBE_NAMESPACE=... on that API server"
+	@echo "make coverage    the lines that the tests reach, in percent, and those that they do not"
+	@echo "make memcheck    tests of each store under valgrind"
+	@echo "make lint        clang-tidy and cppcheck"
 	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
 	@echo "make chaos       real processes killed, stopped, cut off, from SEED=s: STORE=file|redis|redis-sentinel|k8s NODES=5 SECONDS=60 TIMELINE=1"
 	@echo "make fuzz        the fuzzers, SECONDS=60 each, from the corpus in tests/fuzz; TARGET=name for one of: $(FUZZERS)"
@@ -99,7 +115,8 @@ run: $(OUT)/demo
 
 test:
 	-@tests/deps all
-	-@$(MAKE) -s -k -j2 programs >/dev/null 2>&1
+	-@$(MAKE) -s -k -j2 programs $(MEMCHECKED) >/dev/null 2>&1
+	-@$(checked) -k -j2 examples $(addprefix $(OUT)/checked/,leader-run leader-run-pod) >/dev/null 2>&1
 	@tests/run $(ALL_SUITES)
 
 test-core:
@@ -124,7 +141,22 @@ mutation-fuzz:
 	@tests/fuzz/mutation
 
 # Built before the suites, which run two at a time and must not both build one program.
-programs: $(addprefix $(OUT)/,$(CORE) $(SERVERS) $(addsuffix -tsan,$(THREADS)) sim chaos-candidate leader-run leader-run-pod fuzz/all $(addprefix examples/,$(EXAMPLES)))
+programs: $(addprefix $(OUT)/,$(CORE) $(SERVERS) $(addsuffix -tsan,$(THREADS) test_redis test_k8s) sim chaos-candidate leader-run fuzz/all) $(MEMCHECKED)
+	@$(checked) examples $(addprefix $(OUT)/checked/,leader-run leader-run-pod)
+
+coverage:
+	-@tests/deps redis k8s
+	@tests/run $(foreach t,$(CORE) test_redis test_k8s,$(call covered,$(t),900)) '+coverage 60 tests/coverage $(OUT)/coverage'
+	@cat $(OUT)/logs/*coverage.log
+
+memcheck:
+	-@tests/deps redis k8s tools
+	@$(MAKE) -s $(MEMCHECKED)
+	@tests/memcheck $(OUT)/plain
+
+lint:
+	-@tests/deps redis k8s examples tools
+	@tests/lint
 
 fuzz:
 	-@tests/deps core redis k8s
@@ -185,12 +217,13 @@ $(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE)): $(OUT)/%: packaging/% leader.h | $(O
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core test-redis test-k8s mutation-redis mutation-k8s mutation-fuzz fuzz programs sim chaos bench figures matrix examples install uninstall clean
+.PHONY: help run test test-core test-redis test-k8s coverage memcheck lint mutation-redis mutation-k8s mutation-fuzz fuzz programs sim chaos bench figures matrix \
+        examples install uninstall clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------
 
-$(OUT)/test_%: tests/test_%.c $(HEADERS) Makefile | $(OUT)
-	$(CC) $(C_FLAGS) $(SANITIZE) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+$(OUT)/test_%: tests/test_%.c $(HEADERS) Makefile | $(OUT)/coverage
+	$(CC) $(C_FLAGS) $(SANITIZE) $(COVERAGE) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
 # The address sanitizer brings a malloc of its own, which a test of a failing malloc has to replace.
 $(OUT)/test_malloc $(OUT)/test_redis_faults $(OUT)/test_k8s_faults: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
@@ -200,11 +233,15 @@ FAULT_CALLS := chmod close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_
                renameat stat syscall unlink unlinkat write
 $(OUT)/test_faults: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(FAULT_CALLS))
 
-$(OUT)/test_redis $(OUT)/test_redis_faults $(OUT)/bench_redis: LIBS += -lhiredis
-$(OUT)/test_k8s $(OUT)/test_k8s_faults $(OUT)/bench_k8s: LIBS += -lcurl
+$(addprefix $(OUT)/,test_redis test_redis-tsan test_redis_faults plain/test_redis bench_redis): LIBS += -lhiredis
+$(addprefix $(OUT)/,test_k8s test_k8s-tsan test_k8s_faults plain/test_k8s bench_k8s): LIBS += -lcurl
 
 $(OUT)/test_%-tsan: tests/test_%.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) -fsanitize=thread $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+
+# For valgrind, which takes the place of the sanitizers.
+$(OUT)/plain/test_%: tests/test_%.c $(HEADERS) Makefile | $(OUT)/plain
+	$(CC) $(C_FLAGS) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
 # The simulator and the bench are for speed. The linker sends the simulator's system calls to its own file system.
 SIM_CALLS := chmod clock_gettime close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 link linkat lseek lstat \
@@ -237,7 +274,7 @@ $(OUT)/examples/healthz: LIBS += $(STORE_LIBS)
 $(OUT)/chaos-candidate: tests/chaos/candidate.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) -fsanitize=undefined -fno-sanitize-recover=all $(STORE_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS) $(STORE_LIBS)
 
-$(OUT)/leader-run: CFLAGS = -O2 -g
+$(OUT)/leader-run: CFLAGS = $(if $(CHECKED),-O1,-O2) -g
 $(OUT)/leader-run: examples/leader-run/leader-run.c examples/leader-run/guard.h $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $(STORE_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS) $(STORE_LIBS)
 
@@ -253,5 +290,5 @@ $(OUT)/fuzz/all: tests/fuzz/all.c $(wildcard tests/fuzz/*.c) $(HEADERS) Makefile
 $(addprefix $(OUT)/fuzz/,$(FUZZERS)): $(OUT)/fuzz/%: tests/fuzz/%.c $(HEADERS) Makefile | $(OUT)/fuzz
 	clang $(C_FLAGS) $(SANITIZE) -fsanitize=fuzzer $< -o $@ $(LDFLAGS) $(LIBS)
 
-$(OUT) $(OUT)/examples $(OUT)/fuzz:
+$(OUT) $(addprefix $(OUT)/,examples coverage plain fuzz):
 	@mkdir -p $@
