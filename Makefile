@@ -284,6 +284,7 @@ $(OUT)/leader-run-pod: examples/leader-run/leader-run.c examples/leader-run/guar
 
 # One program with all targets for the corpus, and one for each target with clang's libFuzzer.
 $(OUT)/fuzz/%: LIBS += -lhiredis -lcurl
+$(OUT)/fuzz/all: CFLAGS = -O0 -g
 $(OUT)/fuzz/all: tests/fuzz/all.c $(wildcard tests/fuzz/*.c) $(HEADERS) Makefile | $(OUT)/fuzz
 	$(CC) $(C_FLAGS) $(SANITIZE) $< -o $@ $(LDFLAGS) $(LIBS)
 

@@ -9,7 +9,7 @@
 #include <dirent.h>
 
 enum { RECORD_NUMBER = 1000, RECORD_BELOW = 900, RECORD_LEASE_MS = 3000 };
-static char record_dir[256], record_path[300];
+static char record_top[256], record_path[300], record_dir[320];
 
 /* Removes a directory with its files. */
 static void record_remove(const char *path) {
@@ -22,7 +22,15 @@ static void record_remove(const char *path) {
     if (dir) closedir(dir);
     (void)rmdir(path);
 }
-static void record_clean(void) { record_remove(record_dir); }
+
+static void record_make_dir(void) {
+    const char *place = getenv("TMPDIR");
+    snprintf(record_top, sizeof record_top, "%.200s/leader-fuzz-XXXXXX", place && place[0] ? place : "/tmp");
+    MUST(mkdtemp(record_top) != NULL);
+    snprintf(record_path, sizeof record_path, "%s/job", record_top);
+    snprintf(record_dir, sizeof record_dir, "%s.d", record_path);
+    MUST(mkdir(record_dir, 0700) == 0);
+}
 
 static void record_put(const char *name, json_span text) {
     char path[400];
@@ -81,6 +89,7 @@ static void record_elect(json_span *part, int parts, bool wiped, bool readable, 
     leader_t l;
     char name[16];
     memset(&cfg, 0, sizeof cfg);
+    record_make_dir();
     snprintf(name, sizeof name, ".d/%d", RECORD_NUMBER);
     if (!wiped) record_put(name, part[0]);
     snprintf(name, sizeof name, ".d/%d", RECORD_BELOW);
@@ -113,6 +122,9 @@ static void record_elect(json_span *part, int parts, bool wiped, bool readable, 
         fuzz_now_ms += step % 3 ? 1 : RECORD_LEASE_MS / 3;
     }
     (void)leader_close(&l, 0);
+    record_remove(record_dir);
+    record_remove(record_top);
+    MUST(access(record_top, F_OK) != 0);            /* nothing else was made                                          */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -122,13 +134,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bool readable[3] = {false, false, false};
     int parts = 0;
     fuzz_reset();
-    if (!record_dir[0]) {
-        const char *place = getenv("TMPDIR");
-        snprintf(record_dir, sizeof record_dir, "%.200s/leader-fuzz-XXXXXX", place && place[0] ? place : "/tmp");
-        MUST(mkdtemp(record_dir) != NULL);
-        snprintf(record_path, sizeof record_path, "%s/job", record_dir);
-        atexit(record_clean);
-    }
     char *text = fuzz_text(data, size), *at = text, *end = text + size;
     while (parts < 3) {
         char *cut = parts < 2 ? strstr(at, mark) : NULL;
@@ -158,12 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         r[0] = r[2];
         free_at = record_wiped_free_at(counts, &r[2], fuzz_now_ms);
     }
-    char dir[320];
-    snprintf(dir, sizeof dir, "%s.d", record_path);
-    MUST(mkdir(dir, 0700) == 0);
     record_elect(part, parts, wiped, counts, &r[0], free_at);
-    record_remove(dir);
-    (void)unlink(record_path);
     free(text);
     return 0;
 }
