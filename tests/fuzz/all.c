@@ -14,6 +14,9 @@
 #define LLVMFuzzerTestOneInput all_file_record
 #include "file_record.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput all_k8s_answer
+#include "k8s_answer.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput all_k8s_lease
 #include "k8s_lease.c"
 #undef LLVMFuzzerTestOneInput
@@ -40,8 +43,8 @@
 #include <sys/wait.h>
 
 static const struct { const char *name; int (*run)(const uint8_t *, size_t); } all_targets[] = {
-    {"config", all_config}, {"core", all_core}, {"file_record", all_file_record}, {"k8s_lease", all_k8s_lease}, {"k8s_settings", all_k8s_settings},
-    {"k8s_watch", all_k8s_watch}, {"redis_dns", all_redis_dns}, {"redis_reply", all_redis_reply}, {"redis_settings", all_redis_settings},
+    {"config", all_config}, {"core", all_core}, {"file_record", all_file_record}, {"k8s_answer", all_k8s_answer}, {"k8s_lease", all_k8s_lease},
+    {"k8s_settings", all_k8s_settings}, {"k8s_watch", all_k8s_watch}, {"redis_dns", all_redis_dns}, {"redis_reply", all_redis_reply}, {"redis_settings", all_redis_settings},
     {"redis_stream", all_redis_stream}};
 enum { ALL_TARGETS = sizeof all_targets / sizeof all_targets[0], ALL_FILE_LIMIT_S = 60 };
 
@@ -103,6 +106,14 @@ int main(int argc, char **argv) {
         failed += bad;
         for (int i = 0; i < count; i++) free(files[i]);
         free(files);
+    }
+    if (argc == 2) {                                            /* a new target belongs into the list above                   */
+        struct dirent **dirs = NULL;
+        int count = scandir(argv[1], &dirs, all_visible, alphasort);
+        if (count != ALL_TARGETS) printf("FAIL  %d directories in %s for %d targets\n", count, argv[1], ALL_TARGETS);
+        failed += count != ALL_TARGETS;
+        for (int i = 0; i < count; i++) free(dirs[i]);
+        free(dirs);
     }
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0;
