@@ -1,8 +1,8 @@
 """Candidates that share a directory, on a file system that is so small that it can be filled.
 
 A seed chooses one of two lives. In the one the records are wiped now and then, and candidates start cautiously, as the README tells those to do
-whose store can be wiped; their wall clocks are left alone, because tokens begin anew with the time of day where nobody remembers the last. In the
-other the records stay, wall clocks are moved, and candidates start as they do by default.
+whose store can be wiped; their wall clocks are left alone, and leases take a second at least, because tokens begin anew with the second of the day
+where nobody remembers the last. In the other the records stay, wall clocks are moved, and candidates start as they do by default.
 """
 import os
 import shutil
@@ -29,7 +29,7 @@ class Store(stores.Store):
         self.records = self.path + ".d"
         self.mounted = False
         self.notes = []
-        self.wiped = rng.random() < 0.5
+        self.wiped = rng.random() < 0.5 and self.lease_ms >= 1000
         self.moves_wall_clock = not self.wiped
         self.own_clocks = subprocess.run(["unshare", "--time", "true"], stderr=subprocess.DEVNULL).returncode == 0
         if not self.own_clocks:
