@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 
 import timeline
 
@@ -326,8 +327,8 @@ def conclude(logs, out, command, notes=(), excused=False, whole_timeline=False, 
     found = find_all(run)
     os.makedirs(out, exist_ok=True)
     lines = [f"chaos, store {run.store}" + (": EXCUSED, with faults under which the README makes no promise" if excused else "")]
-    lines += [f"  {name:15} {text}" for name, text in figures(run, found)]
-    lines += [f"  {'note':15} {text}" for text in notes]
+    for name, text in [*figures(run, found), *(("note", text) for text in notes)]:
+        lines += textwrap.wrap(text, 130, initial_indent=f"  {name:15} ", subsequent_indent=" " * 18)
     failed = 0
     for kind, meaning in KINDS.items():
         forgiven = excused and kind in SAFETY
