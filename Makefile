@@ -73,6 +73,7 @@ CHAOS_SUITES := $(foreach s,file redis redis-sentinel k8s,'chaos_$(s) 180 $(MAKE
 CHAOS_SUITES += 'chaos_file-short-leases 180 $(MAKE) -s chaos SECONDS=12 LEASE=150'
 CHAOS_SUITES += 'chaos_checker 180 $(MAKE) -s $(OUT)/chaos-candidate && tests/test_chaos.py'
 CHAOS_SUITES += 'chaos_proxy 180 tests/chaos/test_proxy.py'
+CHAOS_SUITES += 'chaos_stores 300 tests/chaos/test_stores.py'
 
 # The long ones first, so that none is left to run alone at the end.
 ALL_SUITES  := $(REDIS_SUITES) $(K8S_SUITES) $(CHAOS_SUITES)

@@ -1,7 +1,7 @@
 """Candidates on a Lease of the test API server, over TLS, each through a network of its own.
 
-As with Redis, a seed chooses whether the Lease is deleted now and then; then candidates start cautiously, as the README tells those to do whose store can be wiped.
-It also chooses whether they leave room for candidates of client-go, whose standbys may be a second early, or know that there are none.
+As with Redis, a seed chooses whether the Lease is deleted now and then; then candidates start cautiously, as the README tells those to do whose
+store can be wiped. It also chooses whether they leave room for candidates of client-go, whose standbys may be a second early, or know of none.
 """
 import os
 import queue
@@ -27,10 +27,12 @@ class Store(stores.Store):
         super().__init__(directory, nodes, rng)
         self.forgets, self.alone = rng.random() < 0.5, rng.random() < 0.5
         self.lease_ms, self.deadline_ms = (2000, 1300) if self.alone else (3000, 1800)
-        # What is late has to arrive; a client asks again after a lease at most; the record found may last for a lease, and one more passes in doubt.
+        # What is late has to arrive; a client asks again after a lease at most; the record found may last for a lease, and one more passes in
+        # doubt.
         self.bound_ms = LATE_MS + 3 * self.lease_ms + 1500
         self.server, self.network = None, proxy.Network()
         self.orders = queue.Queue()             # a server that is stopped would stop the driver: another thread tells it what to do, in order
+        self.refused = []
 
     def start(self):
         self.server = k8s_client.Server(directory=self.directory)
@@ -44,8 +46,8 @@ class Store(stores.Store):
         while order := self.orders.get():
             try:
                 order()
-            except (OSError, ValueError):       # no such Lease at the moment: then this fault has no effect
-                pass
+            except (OSError, ValueError) as trouble:
+                self.refused.append(trouble)    # no such Lease at the moment: then this fault has no effect
 
     def stop(self):
         self.network.close()
@@ -64,20 +66,24 @@ class Store(stores.Store):
 
     def faults(self):
         update, anything = {"verb": "update"}, {}
+        back = ("/listen", {"mode": "open"})
+        status = lambda codes, **more: lambda rng: {"do": "status", "code": rng.choice(codes), **more}
         return [
             *proxy.network_faults(self.network, self.lease_ms),
             stores.Fault("server stopped", 2, self.pause_server),
-            self.told("server restarts", 2, lambda rng: ("/listen", {"mode": "refuse", "drop": True}), ("/listen", {"mode": "open"})),
-            self.told("server does not speak", 1, lambda rng: ("/listen", {"mode": "blackhole", "drop": rng.random() < 0.5}), ("/listen", {"mode": "open"})),
-            self.answered("server errors", 3, lambda rng: {"do": "status", "code": rng.choice([429, 500, 502, 503, 504]), "match": rng.choice([update, anything])}),
-            self.answered("told to come later", 1, lambda rng: {"do": "status", "code": rng.choice([429, 503]), "retry_after": rng.choice([0, 1, 3600])}),
-            self.answered("errors after writing", 3, lambda rng: {"do": "status", "code": rng.choice([409, 500, 504]), "execute": True, "match": update}),
-            self.answered("conflicts", 2, lambda rng: {"do": "status", "code": 409, "match": update}),
+            self.told("server restarts", 2, lambda rng: ("/listen", {"mode": "refuse", "drop": True}), back),
+            self.told("server does not speak", 1, lambda rng: ("/listen", {"mode": "blackhole", "drop": rng.random() < 0.5}), back),
+            self.answered("server errors", 3, status([429, 500, 502, 503, 504])),
+            self.answered("writes fail", 1, status([429, 500, 502, 503, 504], match=update)),
+            self.answered("told to come later", 1, status([429, 503], retry_after=1)),
+            self.answered("told to come much later", 1, status([429, 503], retry_after=3600)),
+            self.answered("errors after writing", 3, status([409, 500, 504], execute=True, match=update)),
+            self.answered("conflicts", 2, status([409], match=update)),
+            self.answered("forbidden", 1, status([401, 403, 404], match=update)),
             self.answered("late writes", 3, lambda rng: {"do": "late", "ms": rng.randrange(100, LATE_MS), "match": update}),
             self.answered("answers withheld", 2, lambda rng: {"do": rng.choice(["withhold", "hang"]), "match": rng.choice([update, anything])}),
             self.answered("answers cut", 2, lambda rng: {"do": "cut", "bytes": rng.randrange(400), "of": "reply", "reset": rng.random() < 0.5}),
             self.answered("garbage", 1, lambda rng: {"do": "garbage"}),
-            self.answered("forbidden", 1, lambda rng: {"do": "status", "code": rng.choice([401, 403, 404]), "match": update}),
             self.told("watches end", 2, lambda rng: ("/watches", {"do": rng.choice(["freeze", "close", "cut", "reset", "error"])})),
             self.told("history compacted", 1, lambda rng: ("/compact", {})),
             self.told("versions jump", 1, lambda rng: ("/versions", {"bump": rng.randrange(1, 10 ** 6)})),

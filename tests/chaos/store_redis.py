@@ -1,8 +1,8 @@
 """Candidates on a real redis-server, each through a network of its own.
 
-A seed chooses one of two lives for the server. In the one it forgets (FLUSHALL, a restart without its data), and candidates start cautiously, as the README tells
-those to do whose store can be wiped. In the other it remembers, but its clock leaps, by less than the safety margin or backwards, and candidates start as they do by default.
-The two do not mix: after a loss of memory, it is the server's clock that makes tokens rise.
+A seed chooses one of two lives for the server. In the one it forgets (FLUSHALL, a restart without its data), and candidates start cautiously, as
+the README tells those to do whose store can be wiped. In the other it remembers, but its clock leaps, by less than the safety margin or
+backwards, and candidates start as they do by default. The two do not mix: after a loss of memory, it is the server's clock that makes tokens rise.
 """
 import os
 import shutil
@@ -124,7 +124,8 @@ class Store(stores.Store):
     name = "redis"
     lease_ms = 1500
     deadline_ms = 1000
-    # A command that blocks the server runs out; a client tries again after 2 s at most; the record found may last for a lease, and one more passes in doubt.
+    # A command that blocks the server runs out; a client tries again after 2 s at most; the record found may last for a lease, and one more passes
+    # in doubt.
     bound_ms = BLOCK_MS + 2000 + 2 * 1500 + 1500
 
     def __init__(self, directory, nodes, rng):
@@ -166,12 +167,14 @@ class Store(stores.Store):
                 stores.Fault("server killed", 2, self.restart),
                 self.said("clients killed", 1, lambda rng: ["CLIENT", "KILL", "TYPE", rng.choice(["normal", "pubsub"])]),
                 # A pause ends by the wall clock: where that is set back, nothing can be said about how long it lasts.
-                self.said("clients paused", int(self.forgets), lambda rng: ["CLIENT", "PAUSE", str(rng.randrange(50, BLOCK_MS)), rng.choice(["ALL", "WRITE"])]),
+                self.said("clients paused", int(self.forgets),
+                          lambda rng: ["CLIENT", "PAUSE", str(rng.randrange(50, BLOCK_MS)), rng.choice(["ALL", "WRITE"])]),
                 self.said("scripts flushed", 1, lambda rng: ["SCRIPT", "FLUSH"]),
                 self.said("server sleeps", 1, lambda rng: ["DEBUG", "SLEEP", str(rng.uniform(0.05, BLOCK_MS / 1000))]),
                 self.said("server busy", 1, lambda rng: ["EVAL", f"for i = 1, {rng.randrange(10 ** 7, 2 * 10 ** 8)} do end", "0"]),
                 self.said("memory full", 1, lambda rng: ["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"]),
-                self.said("writes refused", 1, lambda rng: ["CONFIG", "SET", "min-replicas-to-write", "9"], ["CONFIG", "SET", "min-replicas-to-write", "0"])]
+                self.said("writes refused", 1, lambda rng: ["CONFIG", "SET", "min-replicas-to-write", "9"],
+                          ["CONFIG", "SET", "min-replicas-to-write", "0"])]
 
     def said(self, name, weight, words, undo=None, excused=False):
         def begin(rng):

@@ -1,7 +1,8 @@
 """Candidates on a Redis master with one replica, which three sentinels fail over.
 
-Most seeds have candidates wait for the replica (settings.wait_replicas = 1): what is acknowledged is then known to whichever server is promoted, and an old master that
-comes back finds no replica to confirm anything. The other seeds do not wait: there a fail-over may break the promise, as the README says, and happens only in runs that excuse it.
+Most seeds have candidates wait for the replica (settings.wait_replicas = 1): what is acknowledged is then known to whichever server is promoted, and
+an old master that comes back finds no replica to confirm anything. The other seeds do not wait: there a fail-over may break the promise, as the README
+says, and happens only in runs that excuse it.
 """
 import os
 import signal
@@ -10,7 +11,7 @@ import store_redis
 import stores
 from store_redis import BLOCK_MS, Server, wait_for
 
-PERIOD_MS = 300                     # between two looks at a server; by default it took sentinels 11 s to make a replica of an old master that came back
+PERIOD_MS = 300                     # between two looks; by default it took sentinels 11 s to make a replica of an old master that came back
 DOWN_MS = 600                       # after which sentinels take a server for dead
 RETRY_MS = 3000                     # the fail-over timeout: after twice that they try again
 
@@ -22,7 +23,8 @@ def data_command(master):
         if not os.path.exists(path):
             options = store_redis.redis_options(server)
             with open(path, "w") as file:
-                file.write("".join(f"{name} {value}\n" for name, value in options.items()) + (f"replicaof 127.0.0.1 {master.port}\n" if master else ""))
+                file.write("".join(f"{name} {value}\n" for name, value in options.items()))
+                file.write(f"replicaof 127.0.0.1 {master.port}\n" if master else "")
         return ["redis-server", path]
     return command
 
@@ -41,7 +43,8 @@ def sentinel_command(master):
 def run_sentinel(sentinel):
     """How often it looks cannot be set in its file."""
     sentinel.run()
-    wait_for(lambda: "OK" in sentinel.ask("SENTINEL", "DEBUG", "info-period", str(PERIOD_MS), "publish-period", str(PERIOD_MS)), "the sentinel answers")
+    wait_for(lambda: "OK" in sentinel.ask("SENTINEL", "DEBUG", "info-period", str(PERIOD_MS), "publish-period", str(PERIOD_MS)),
+             "the sentinel answers")
 
 
 class Store(stores.Store):
@@ -76,20 +79,22 @@ class Store(stores.Store):
     def candidate_args(self, node):
         # Each asks them in an order of its own.
         turned = self.sentinels[node % 3:] + self.sentinels[:node % 3]
-        return ["--redis", "main", "--name", "chaos", "--sentinels", ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in turned), *(["--wait-replica"] if self.waits else [])]
+        return ["--redis", "main", "--name", "chaos", "--sentinels", ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in turned),
+                *(["--wait-replica"] if self.waits else [])]
 
     # -- faults
 
     def faults(self):
-        lossy = not self.waits
-        return [self.on("server killed", 4, lambda: self.servers, lambda rng, server: self.kill(server, Server.run), excused=lossy),
-                self.on("server stopped", 4, lambda: self.servers, self.pause, excused=lossy),
-                self.on("server sleeps", 2, lambda: self.servers, lambda rng, server: server.say("DEBUG", "SLEEP", str(rng.uniform(0.05, BLOCK_MS / 1000))), excused=lossy),
-                self.on("clients killed", 2, lambda: self.servers, lambda rng, server: server.say("CLIENT", "KILL", "TYPE", rng.choice(["normal", "replica", "master", "pubsub"]))),
-                self.on("lease deleted", 1, lambda: self.servers, lambda rng, server: server.say("DEL", store_redis.KEYS["lease"])),
-                self.on("fail-over ordered", 4, lambda: self.sentinels, lambda rng, sentinel: sentinel.say("SENTINEL", "FAILOVER", "main"), excused=lossy),
-                self.on("sentinel killed", 1, lambda: self.sentinels, lambda rng, sentinel: self.kill(sentinel, run_sentinel)),
-                self.on("sentinel stopped", 1, lambda: self.sentinels, self.pause)]
+        lossy, servers, sentinels = not self.waits, lambda: self.servers, lambda: self.sentinels
+        types = ["normal", "replica", "master", "pubsub"]
+        return [self.on("server killed", 4, servers, lambda rng, server: self.kill(server, Server.run), excused=lossy),
+                self.on("server stopped", 4, servers, self.pause, excused=lossy),
+                self.on("server sleeps", 2, servers, lambda rng, server: server.say("DEBUG", "SLEEP", str(rng.uniform(0.05, BLOCK_MS / 1000))), excused=lossy),
+                self.on("clients killed", 2, servers, lambda rng, server: server.say("CLIENT", "KILL", "TYPE", rng.choice(types))),
+                self.on("lease deleted", 1, servers, lambda rng, server: server.say("DEL", store_redis.KEYS["lease"])),
+                self.on("fail-over ordered", 4, sentinels, lambda rng, sentinel: sentinel.say("SENTINEL", "FAILOVER", "main"), excused=lossy),
+                self.on("sentinel killed", 1, sentinels, lambda rng, sentinel: self.kill(sentinel, run_sentinel)),
+                self.on("sentinel stopped", 1, sentinels, self.pause)]
 
     @staticmethod
     def on(name, weight, which, do, excused=False):

@@ -234,7 +234,8 @@ def links_are_independent(p):
 
 
 TESTS = [passes, refuses, holds_requests, holds_replies_of_what_is_carried_out, delivers_after_the_sender_gave_up, a_later_connection_overtakes,
-         the_youngest_of_the_late_comes_first, delays, cuts_in_the_middle_of_a_reply, resets, rules_add_up, a_server_that_is_not_there, links_are_independent]
+         the_youngest_of_the_late_comes_first, delays, cuts_in_the_middle_of_a_reply, resets, rules_add_up, a_server_that_is_not_there,
+         links_are_independent]
 
 if __name__ == "__main__":
     sys.exit(run_tests(TESTS, None, Place))
