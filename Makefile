@@ -144,7 +144,7 @@ mutation-fuzz:
 
 # Built before the suites, which run two at a time and must not both build one program.
 programs: $(addprefix $(OUT)/,$(CORE) $(SERVERS) $(addsuffix -tsan,$(THREADS) test_redis test_k8s) sim chaos-candidate leader-run fuzz/all) $(MEMCHECKED)
-	@$(checked) examples $(addprefix $(OUT)/checked/,leader-run leader-run-pod)
+	+@$(checked) examples $(addprefix $(OUT)/checked/,leader-run leader-run-pod)
 
 coverage:
 	-@tests/deps redis k8s
