@@ -75,6 +75,8 @@ CHAOS_SUITES += 'chaos_checker 180 $(MAKE) -s $(OUT)/chaos-candidate && tests/te
 CHAOS_SUITES += 'chaos_proxy 180 tests/chaos/test_proxy.py'
 CHAOS_SUITES += 'chaos_stores 300 tests/chaos/test_stores.py'
 
+FAULT_SUITES := $(foreach t,test_faults test_redis_faults test_k8s_faults,$(call suite,$(t),600))
+
 # The long ones first, so that none is left to run alone at the end.
 ALL_SUITES  := $(REDIS_SUITES) $(K8S_SUITES) $(CHAOS_SUITES)
 ALL_SUITES  += 'examples 600 $(checked) examples && tests/test_examples $(OUT)/checked/examples'
@@ -106,6 +108,7 @@ help:
 	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
 	@echo "make chaos       real processes killed, stopped, cut off, from SEED=s: STORE=file|redis|redis-sentinel|k8s NODES=5 SECONDS=60 TIMELINE=1"
 	@echo "make fuzz        the fuzzers, SECONDS=60 each, from the corpus in tests/fuzz; TARGET=name for one of: $(FUZZERS)"
+	@echo "make faults      every answer, system call and allocation fails once; FAULT=n.way plays one run of build/test_*faults again"
 	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
 	@echo "make matrix      every compiler and language standard, as a table"
 	@echo "make examples    the programs in examples/"
@@ -176,6 +179,10 @@ chaos:
 	    $(if $(NODES),--nodes $(NODES)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(LEASE),--lease $(LEASE)) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(FAULTS),--faults '$(FAULTS)') $(if $(EXCUSED),--excused) $(if $(TIMELINE),--timeline) $(if $(KEEP),--keep)
 
+faults:
+	-@tests/deps core redis k8s
+	@tests/run $(FAULT_SUITES)
+
 bench: $(addprefix $(OUT)/,$(BENCHES))
 	@$(foreach b,$(sort $(BENCHES)),$(OUT)/$(b) $(if $(filter bench,$(b)),,--no-head) $(BENCH_FLAGS) &&) true
 
@@ -219,7 +226,7 @@ $(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE)): $(OUT)/%: packaging/% leader.h | $(O
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core test-redis test-k8s coverage memcheck lint mutation-redis mutation-k8s mutation-fuzz fuzz programs sim chaos bench figures matrix \
+.PHONY: help run test test-core test-redis test-k8s coverage memcheck lint mutation-redis mutation-k8s mutation-fuzz faults fuzz programs sim chaos bench figures matrix \
         examples install uninstall clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------

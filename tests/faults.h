@@ -418,7 +418,7 @@ FAULTS long sweep(const char *title, int children) {
             total[at].count += boards[i].counts[k].count;
         }
     }
-    printf("   %s: %ld runs, a whole one makes %ld calls that can fail; longest time without a leader %lld ms\n", title, runs, calls, (long long)gap_ms);
+    printf("   %s: %ld runs of up to %ld calls that can fail; longest time without a leader %lld ms\n", title, runs, calls, (long long)gap_ms);
     for (size_t k = 0; k < 160 && total[k].name[0]; k++) printf("%s%s %ld", k % 8 ? ", " : k ? ",\n      " : "      ", total[k].name, total[k].count);
     printf("\n");
     munmap(boards, size);

@@ -257,8 +257,8 @@ static void checked(void) {
 static void prepare(void) {
     S.now_ms = S.led_ms = 1000000;
     S.expires = true;
-    S.gap_max_ms = 5500;       /* a lease, the longest retry, and a request that times out                                                     */
-    for (int i = 0; i < PLAYERS; i++) { S.p[i].cfg.lease_ms = 3000; S.p[i].cfg.retry_ms = i == WATCHER ? 2000 : 1000; S.p[i].cfg.retry_max_ms = 2000; }
+    S.gap_max_ms = 6000;       /* a lease, the longest retry, and a request that times out                                                     */
+    for (int i = 0; i < PLAYERS; i++) { S.p[i].cfg.lease_ms = 3000; S.p[i].cfg.renew_deadline_ms = 2700; S.p[i].cfg.retry_ms = i == WATCHER ? 2000 : 1000; S.p[i].cfg.retry_max_ms = 2000; }
     memset(&mem, 0, sizeof mem);
     mem.holder = -1;
     if (on_files && !store_make(&files)) wrong("no directory");

@@ -176,9 +176,9 @@ static void prepare(void) {
     if (api.owner != getpid() && (!api_start() || pthread_create(&idle, NULL, do_nothing, NULL) != 0 || pthread_join(idle, NULL) != 0)) wrong("no server");
     api.lease.len = 0;
     S.now_ms = S.led_ms = 1000000;
-    S.gap_max_ms = 5500;
+    S.gap_max_ms = 6000;
     S.expires = true;
-    for (int i = 0; i < PLAYERS; i++) { S.p[i].cfg.lease_ms = 3000; S.p[i].cfg.retry_ms = i == WATCHER ? 2000 : 1000; S.p[i].cfg.retry_max_ms = 2000; }
+    for (int i = 0; i < PLAYERS; i++) { S.p[i].cfg.lease_ms = 3000; S.p[i].cfg.renew_deadline_ms = 2700; S.p[i].cfg.retry_ms = i == WATCHER ? 2000 : 1000; S.p[i].cfg.retry_max_ms = 2000; }
 }
 
 static void run_once(void) {
