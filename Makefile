@@ -279,9 +279,9 @@ $(OUT)/examples/libev: LIBS += -lev
 $(OUT)/examples/healthz: CPPFLAGS += $(STORE_FLAGS)
 $(OUT)/examples/healthz: LIBS += $(STORE_LIBS)
 
-# No address sanitizer: it does not go with the library that moves the wall clock.
+# No address sanitizer: it does not go with the library that moves the wall clock. Several suites may build it at the same time: hence the mv.
 $(OUT)/chaos-candidate: tests/chaos/candidate.c $(HEADERS) Makefile | $(OUT)
-	$(CC) $(C_FLAGS) -fsanitize=undefined -fno-sanitize-recover=all $(STORE_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS) $(STORE_LIBS)
+	$(CC) $(C_FLAGS) -fsanitize=undefined -fno-sanitize-recover=all $(STORE_FLAGS) $< -o $@.$$$$ $(LDFLAGS) $(LIBS) $(STORE_LIBS) && mv $@.$$$$ $@
 
 $(OUT)/leader-run: CFLAGS = $(if $(CHECKED),-O1,-O2) -g
 $(OUT)/leader-run: examples/leader-run/leader-run.c examples/leader-run/guard.h $(HEADERS) Makefile | $(OUT)
