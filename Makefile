@@ -70,7 +70,7 @@ K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s 
 
 # Short runs: make chaos has the long ones, and a new seed for each.
 CHAOS_SUITES := $(foreach s,file redis redis-sentinel k8s,'chaos_$(s) 180 $(MAKE) -s chaos STORE=$(s) SECONDS=12 SEED=1')
-CHAOS_SUITES += 'chaos_file-short-leases 180 $(MAKE) -s chaos SECONDS=12 LEASE=150'
+CHAOS_SUITES += 'chaos_file-short-leases 180 $(MAKE) -s chaos SECONDS=12 LEASE=150 SEED=1'
 CHAOS_SUITES += 'chaos_checker 180 $(MAKE) -s $(OUT)/chaos-candidate && tests/test_chaos.py'
 CHAOS_SUITES += 'chaos_proxy 180 tests/chaos/test_proxy.py'
 CHAOS_SUITES += 'chaos_stores 300 tests/chaos/test_stores.py'
