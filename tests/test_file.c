@@ -1794,4 +1794,27 @@ UTEST_F(file, six_candidates_that_come_and_go_never_lead_together) {
     EXPECT_EQ(0, W->overlaps);
 }
 
+/* ---- strings as other languages write them ------------------------------------------------------------------------------- */
+
+UTEST(json, characters_beyond_the_first_plane_come_in_pairs) {
+    static const struct { const char *text, *means; } strings[] = {     /* NULL: refused                                         */
+        {"\"\\ud83d\\ude00!\"", "\xf0\x9f\x98\x80!"}, {"\"\\u00e9\\u20ac\"", "\xc3\xa9\xe2\x82\xac"}, {"\"\\ud83d\"", NULL}, {"\"\\ude00\\ud83d\"", NULL},
+        {"\"\\ud83d\\u0041\"", NULL}, {"\"\\ud83d\\ud83d\"", NULL}, {"\"\\u0000\"", NULL},
+    };
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+        char means[32];
+        leader_json_ value = {strings[i].text, strlen(strings[i].text)};
+        ASSERT_EQ_MSG(strings[i].means != NULL, leader_json_string_(value, means, sizeof means), strings[i].text);
+        if (strings[i].means) ASSERT_STREQ(strings[i].means, means);
+    }
+}
+
+UTEST(json, a_quoted_text_that_does_not_fit_says_how_long_it_would_be) {
+    char buf[7];
+    ASSERT_EQ(6u, leader_json_quote_(buf, sizeof buf, "a\"b"));
+    ASSERT_STREQ("\"a\\\"b\"", buf);
+    ASSERT_EQ(7u, leader_json_quote_(buf, sizeof buf, "a\"bc"));
+    ASSERT_TRUE(memchr(buf, 0, sizeof buf) != NULL);
+}
+
 UTEST_MAIN()
