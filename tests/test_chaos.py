@@ -116,6 +116,16 @@ def overlap_of_a_millisecond(p):
     expect("excused  never two leaders" in open(os.path.join(out, "summary.txt")).read(), "the excuse is not in the summary")
 
 
+def overlap_of_a_moment(p):
+    """A single yes, with its token or without: whoever led from before the question to after the answer was not alone."""
+    at = BEGIN + 5000 * MS
+    for token in (8, 0):
+        lines = [f"yes {at} {at + 900} {token}", f"no {at + 950} {at + 960}"]
+        callbacks = [f"started {at - 5} 8", f"stopped {at + 970} 8 ok"] if token else []
+        same(found(p, {"0.1": LEADER, "1.1": callbacks[:1] + lines + callbacks[1:]}), {"overlap": 1})
+        same(found(p, {"0.1": term(5000.1, 20100, 7), "1.1": lines}).get("overlap"), None)
+
+
 def overlap_with_every_other(p):
     same(found(p, {"0.1": term(1000, 9000, 7), "1.1": term(2000, 3000, 8), "2.1": term(4000, 20100, 9)}), {"overlap": 2})
 
@@ -244,7 +254,7 @@ def nothing_is_left_of_a_run_that_is_killed(p):
     expect(not left, f"left behind: {left}")
 
 
-TESTS = [nothing_wrong, overlap_of_a_millisecond, overlap_with_every_other, stop_around_a_question_is_no_overlap, tokens_that_go_back, token_of_two,
+TESTS = [nothing_wrong, overlap_of_a_millisecond, overlap_of_a_moment, overlap_with_every_other, stop_around_a_question_is_no_overlap, tokens_that_go_back, token_of_two,
          guard_that_took_an_old_token, callbacks_without_their_pair, term_that_comes_back_to_life, candidate_that_dies, clock_of_somewhere_else,
          failover_past_the_bound, no_recovery, line_that_was_cut, same_seed_same_schedule, wrong_candidate_is_caught_and_right_ones_are_not, nothing_is_left_of_a_run_that_is_killed]
 

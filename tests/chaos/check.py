@@ -60,6 +60,7 @@ class Life:
                 self.closed = True
             self.stamps.append(int(words[0]))
         self.terms = [t for t in terms.values() if t.token or t.begin < t.end]
+        self.moments = [t for t in terms.values() if t.end <= t.begin]  # one yes: led for a moment that lies between end and begin
 
 
 def read_lines(path):
@@ -123,6 +124,11 @@ def find_overlaps(run):
             text = f"two leaders for {(end - term.begin) / 1000:.3f} ms: {who(other)} and {who(term)}"
             yield Violation("overlap", text, term.begin, end, [other.life, term.life])
         current.append(term)
+    long = [t for t in run.terms if t.begin < t.end]
+    for moment in (m for life in run.lives.values() for m in life.moments):
+        for other in (t for t in long if t.life != moment.life and t.begin <= moment.end and moment.begin <= t.end):
+            text = f"two leaders for a moment: {who(other)} and {who(moment)}"
+            yield Violation("overlap", text, moment.end, moment.begin, [other.life, moment.life])
 
 
 def find_token_faults(run):
