@@ -1125,7 +1125,7 @@ static leader_result leader_k8s_broken_(leader_k8s *self) {
     int code = self->ask_.code;
     const char *text = self->ask_.error[0] ? self->ask_.error : curl_easy_strerror((CURLcode)code);
     self->fresh_ = true;
-    if (code == CURLE_WRITE_ERROR) return leader_k8s_corrupt_(self, "is larger than 1 MiB", LEADER_K8S_REPLY_MAX_);
+    if (code == CURLE_WRITE_ERROR) return leader_k8s_corrupt_(self, "is larger than 1 MiB, or than the memory left", LEADER_K8S_REPLY_MAX_);
     leader_k8s_log_(self, LEADER_LOG_ERROR, "%s: %.300s", leader_k8s_method_(self), text);
     switch (code) {
     case CURLE_OPERATION_TIMEDOUT:        return LEADER_E_TIMEOUT;
