@@ -55,6 +55,8 @@
    CLUSTER: a MOVED answer is followed once per request. Elections of one client must share a slot: give them a prefix with
      a hash tag such as "{app}", or one client each.   SERVER: Redis 4 or newer (tested with 7.0).   ACL: +eval +evalsha +get
      +set +pttl +pexpire +del +hmget +hset +hdel +time +publish +subscribe, +select with db, +role with sentinels, +wait with wait_replicas.
+   MEMORY: a failed allocation costs a request or the connection. hiredis 0.14 itself ends the process with some of them (it calls abort(), or uses what it
+     did not get, when it connects, subscribes, reads a notice or has written); 1.0 and newer report them.
    TLS: #define LEADER_REDIS_TLS, hiredis 1.x built with SSL, -lhiredis_ssl -lssl -lcrypto. Peer and name are verified.
 
    IN THE SERVER, for people: `GET prefix:leader:name` shows "token seq nonce lease_ms identity"; the hash {prefix:leader:name}:witness
@@ -600,14 +602,12 @@ static bool leader_redis_command_(leader_redis_election *e, const leader_request
 static void leader_redis_serve_(leader_redis_conn_ *c, bool readable, bool writable);
 static void leader_redis_closed_(leader_redis_conn_ *c);
 
-/* hiredis says OK even when it had no memory to note who waits for the reply, or to keep the command: then one request would get
-   another's reply. Both show: nobody new waits (last: who did so far), or the context has an error.                        */
-static bool leader_redis_took_(const redisAsyncContext *ac, const redisCallback *last) { return ac->replies.tail != last && !ac->c.err; }
-
+/* hiredis 0.14 says OK even when it had no memory to note who waits for the reply: then one request would get another's. It shows: the
+   last of those who wait is the same as before.                                                                            */
 static bool leader_redis_expect_(leader_redis_election *e, bool said, const redisCallback *last) {
-    const redisAsyncContext *ac = e->client->main.ac;
-    if (ac->replies.tail != last) { e->expected++; e->client->unanswered++; }
-    return said && leader_redis_took_(ac, last);
+    bool noted = e->client->main.ac->replies.tail != last;
+    if (noted) { e->expected++; e->client->unanswered++; }
+    return said && noted;
 }
 
 static void leader_redis_send_(leader_redis_election *e, const leader_request *q) {
@@ -1116,7 +1116,7 @@ static void leader_redis_on_greeting_(redisAsyncContext *ac, void *privdata_repl
 static void leader_redis_greet_(leader_redis_conn_ *c, redisAsyncContext *ac, const char *step, int argc, const char *a, const char *b, const char *d) {
     const char *argv[4] = { step, a, b, d };
     const redisCallback *last = ac->replies.tail;
-    if (redisAsyncCommandArgv(ac, leader_redis_on_greeting_, (void *)(uintptr_t)step, argc, argv, NULL) == REDIS_OK && leader_redis_took_(ac, last)) c->greeting++;
+    if (redisAsyncCommandArgv(ac, leader_redis_on_greeting_, (void *)(uintptr_t)step, argc, argv, NULL) == REDIS_OK && ac->replies.tail != last) c->greeting++;
     else c->doomed = true;
 }
 
