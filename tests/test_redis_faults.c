@@ -130,7 +130,7 @@ static void take_for_a_stranger(void) {
     char key[64], other[64];
     snprintf(key, sizeof key, "leader:%s", taken);
     snprintf(other, sizeof other, "{leader:%s}:witness", taken);
-    freeReplyObject(redisCommand(witness, "EVAL %s 2 %s %s stranger 00000000000000aa 00000000000000000001 600000 1 0 0", leader_redis_script_[LEADER_REDIS_ACQUIRE_].lua, key, other));
+    freeReplyObject(redisCommand(witness, "EVAL %s 2 %s %s stranger 00000000000000aa 00000000000000000001 600000 00000000000000000000 0 1 0 0", leader_redis_script_[LEADER_REDIS_ACQUIRE_].lua, key, other));
 }
 
 static void checked(void) {
