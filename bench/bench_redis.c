@@ -18,8 +18,9 @@ enum { LEASE_MS = 600000 };
 static double bare_renewals(redisContext *c, const char *nonce, int n) {
     double begin = (bench_now() * 1e6);
     for (int i = 0; i < n; i++) {
-        const char *argv[] = { "EVALSHA", leader_redis_script_[LEADER_REDIS_RENEW_].sha1, "2", "leader:bare", "{leader:bare}:witness", "bare", nonce, "00000000000000000001", "600000" };
-        redisReply *reply = (redisReply *)redisCommandArgv(c, 9, argv, NULL);
+        const char *argv[] = { "EVALSHA", leader_redis_script_[LEADER_REDIS_RENEW_].sha1, "2", "leader:bare", "{leader:bare}:witness", "bare", nonce, "00000000000000000001", "600000",
+                               "00000000000000000000", "0" };
+        redisReply *reply = (redisReply *)redisCommandArgv(c, 11, argv, NULL);
         if (!reply || reply->type != REDIS_REPLY_ARRAY || strcmp(reply->element[0]->str, "OK")) { fprintf(stderr, "bare renewal failed\n"); exit(1); }
         freeReplyObject(reply);
     }
@@ -59,7 +60,7 @@ static void bench_sequential(const server *s, const char *path) {
     redisContext *c = path ? redisConnectUnix(path) : redisConnect("127.0.0.1", s->port);
     for (int op = 0; op < LEADER_REDIS_OPS_; op++) freeReplyObject(redisCommand(c, "SCRIPT LOAD %s", leader_redis_script_[op].lua));
     freeReplyObject(redisCommand(c, "DEL leader:bare {leader:bare}:witness"));
-    freeReplyObject(redisCommand(c, "EVALSHA %s 2 leader:bare {leader:bare}:witness bare 00000000000000aa 00000000000000000001 600000 1 0 0", leader_redis_script_[LEADER_REDIS_ACQUIRE_].sha1));
+    freeReplyObject(redisCommand(c, "EVALSHA %s 2 leader:bare {leader:bare}:witness bare 00000000000000aa 00000000000000000001 600000 00000000000000000000 0 1 0 0", leader_redis_script_[LEADER_REDIS_ACQUIRE_].sha1));
     for (int round = 0, rounds = bench_rounds(24); round < rounds; round++) {
         bench_add(&bare, bare_renewals(c, "00000000000000aa", n));
         bench_add(&rate, ticked_renewals(&me, LEASE_MS / 3, n));
@@ -356,7 +357,7 @@ static double benchmark(const server *s, const char *nonce) {
     double best = 0;
     for (int i = 0; i < 3; i++) {
         char line[600], text[200];
-        snprintf(line, sizeof line, "redis-benchmark -h 127.0.0.1 -p %d -c 1 -n %d -r %d -P %d --csv EVALSHA %s 2 leader:job-__rand_int__ '{leader:job-__rand_int__}:witness' node %s 00000000000000000001 600000 2>/dev/null",
+        snprintf(line, sizeof line, "redis-benchmark -h 127.0.0.1 -p %d -c 1 -n %d -r %d -P %d --csv EVALSHA %s 2 leader:job-__rand_int__ '{leader:job-__rand_int__}:witness' node %s 00000000000000000001 600000 00000000000000000000 0 2>/dev/null",
                  s->port, bench.quick ? 20000 : 100000, MANY, depths[i], leader_redis_script_[LEADER_REDIS_RENEW_].sha1, nonce);
         FILE *f = popen(line, "r");
         while (f && fgets(text, sizeof text, f)) {
