@@ -78,6 +78,7 @@ static leader_result mem_call(int op, void *self, const leader_request *q, leade
         fault.name = answers[way].name;
         fault_tally("store", answers[way].name);
         leader_record unseen;
+        memset(&unseen, 0, sizeof unseen);
         if (fresh && answers[way].acts == 1) { leader_result truth = mem_do(&r, &unseen); if (answers[way].result == LEADER_OK) { *seen = unseen; return truth; } }
         if (fresh && answers[way].acts == 2) { mem.late = r; mem.late_ms = S.now_ms + LATE_MS; }
         if (answers[way].result == LEADER_OK) { *seen = mem.line[i].seen; return mem.line[i].result; }
