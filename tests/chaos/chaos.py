@@ -201,6 +201,7 @@ class Run:
             self.note("wall", node, f"{seconds:+d}")
         elif p.fault in self.faults:
             self.note("begin", None, p.fault)
+            self.store.node = node.number
             try:
                 heal = self.faults[p.fault].begin(rng)
             except stores.NotHere:

@@ -233,10 +233,11 @@ class Network:
 
 # ---- faults ----------------------------------------------------------------------------------------------------------------------------
 
-def network_faults(network, lease_ms):
-    """What the links between nodes and store can suffer: one of them, some or all."""
+def network_faults(store):
+    """What the links between nodes and store can suffer: that of the node which the fault is for, alone or with some of the others or all."""
     def some(rng):
-        return rng.sample(network.links, rng.choice([1, 1, (len(network.links) + 1) // 2, (len(network.links) + 1) // 2, len(network.links)]))
+        others = [link for node, link in enumerate(store.network.links) if node != store.node]
+        return [store.network.links[store.node], *rng.sample(others, rng.choice([0, 0, 0, len(others) // 2, len(others)]))]
 
     def fault(name, weight, rule):
         def begin(rng):
@@ -252,13 +253,13 @@ def network_faults(network, lease_ms):
         for link in some(rng):
             link.reset()
     return [
-        fault("requests held back", 2, lambda rng: Rule(hold="up")),
-        fault("replies held back", 2, lambda rng: Rule(hold="down")),
-        fault("black hole", 1, lambda rng: Rule(hold="both")),
-        fault("overtaken requests", 3, lambda rng: Rule(frozen="up")),
-        fault("half-open connections", 1, lambda rng: Rule(frozen="both")),
-        fault("slow network", 2, lambda rng: Rule(delay_ms=rng.randrange(5, lease_ms // 2))),
+        fault("requests held back", 4, lambda rng: Rule(hold="up")),
+        fault("replies held back", 4, lambda rng: Rule(hold="down")),
+        fault("black hole", 2, lambda rng: Rule(hold="both")),
+        fault("overtaken requests", 5, lambda rng: Rule(frozen="up")),
+        fault("half-open connections", 2, lambda rng: Rule(frozen="both")),
+        fault("slow network", 2, lambda rng: Rule(delay_ms=rng.randrange(5, store.lease_ms // 2))),
         fault("replies cut", 2, lambda rng: Rule(cut=rng.choice([0, 1, rng.randrange(2, 60), rng.randrange(60, 2000)]))),
-        fault("connections refused", 2, lambda rng: Rule(refuse=True)),
+        fault("connections refused", 3, lambda rng: Rule(refuse=True)),
         Fault("connections reset", 2, reset),
     ]

@@ -69,7 +69,7 @@ class Store(stores.Store):
         back = ("/listen", {"mode": "open"})
         status = lambda codes, **more: lambda rng: {"do": "status", "code": rng.choice(codes), **more}
         return [
-            *proxy.network_faults(self.network, self.lease_ms),
+            *proxy.network_faults(self),
             stores.Fault("server stopped", 2, self.pause_server),
             self.told("server restarts", 2, lambda rng: ("/listen", {"mode": "refuse", "drop": True}), back),
             self.told("server does not speak", 1, lambda rng: ("/listen", {"mode": "blackhole", "drop": rng.random() < 0.5}), back),

@@ -152,7 +152,7 @@ class Store(stores.Store):
 
     def faults(self):
         margin_ms = self.lease_ms - self.deadline_ms
-        return [*proxy.network_faults(self.network, self.lease_ms), *self.server_faults(),
+        return [*proxy.network_faults(self), *self.server_faults(),
                 self.said("lease deleted", 2, lambda rng: ["DEL", KEYS["lease"]]),
                 self.said("witness deleted", 1, lambda rng: ["DEL", KEYS["witness"]], excused=not self.forgets),
                 self.said("all flushed", 2, lambda rng: ["FLUSHALL"], excused=not self.forgets),

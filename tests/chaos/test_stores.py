@@ -140,7 +140,7 @@ def redis_clock(p):
 
 def redis_knows_no_other_faults(p):
     p.start(store_redis)
-    network = [fault.name for fault in proxy.network_faults(p.store.network, 1000)]
+    network = [fault.name for fault in proxy.network_faults(p.store)]
     untested = set(p.faults) - {*COMMANDS, *OTHERS, *network}
     check(not untested, f"no test for {untested}")
 
@@ -149,7 +149,7 @@ def network_faults_meet_the_links(p):
     """What the rules do is said in test_proxy.py; here, that they reach some link and leave it."""
     store = p.start(store_redis)
     ping = lambda link: socket.create_connection(("127.0.0.1", link.port), timeout=30)
-    for fault in proxy.network_faults(store.network, 1000):
+    for fault in proxy.network_faults(store):
         held = [ping(link) for link in store.network.links]
         for one in held:
             one.sendall(b"PING\r\n")
@@ -195,7 +195,7 @@ def k8s_orders(p):
     server = store.server
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "chaos", "namespace": "default"}, "spec": {}}
     token = lambda: open(os.path.join(server.ready["service_account"], "token")).read()
-    network = [fault.name for fault in proxy.network_faults(store.network, 1000)]
+    network = [fault.name for fault in proxy.network_faults(store)]
 
     def settled():
         done = []
