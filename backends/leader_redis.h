@@ -38,6 +38,8 @@
      answer from that many replicas, no success). Only fencing tokens close the gap for good.
    - The server's clock times the lease. A jump by more than lease - renew deadline can end it early (forward), never late:
      what stands beyond one lease from now is cut back to it.
+   - A server that restarts from a snapshot older than the last term is a store restored from a backup: `appendonly yes` with
+     `appendfsync always` leaves no such gap.
 
    RESOLVING NAMES
      Numeric addresses and unix sockets are used as they are. A host name is looked up without waiting for it: /etc/hosts first, then
