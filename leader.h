@@ -2461,6 +2461,7 @@ static leader_result leader_file_observe_(void *self, const leader_request *q, l
     int dir = -1;
     (void)q;
     memset(&r, 0, sizeof r);
+    listing.count = 0;
     leader_result result = leader_file_enter_(f, &dir);
     if (result == LEADER_OK) result = leader_file_present_(f, dir, &r, &listing);
     if (result == LEADER_OK || result == LEADER_LOST) {

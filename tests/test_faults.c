@@ -248,6 +248,7 @@ static void checked(void) {
     if (on_files) return;
     if (mem.late_ms && S.now_ms >= mem.late_ms) {
         leader_record unseen;
+        memset(&unseen, 0, sizeof unseen);
         mem.late_ms = 0;
         mem_do(&mem.late, &unseen);
     }
@@ -288,7 +289,7 @@ UTEST(faults, whatever_a_store_answers_to_the_nth_call_there_is_one_leader_at_mo
 }
 UTEST(faults, whichever_system_call_of_the_file_backend_fails_there_is_one_leader_at_most_and_soon_one_again) {
     on_files = true;
-    store all;                      /* of all runs: one that crashed cleans up nothing                                                       */
+    static store all;               /* of all runs: one that crashed cleans up nothing                                                       */
     if (!getenv("TMPDIR") && access("/dev/shm", W_OK) == 0) setenv("TMPDIR", "/dev/shm", 1);       /* many small files: no disk need be involved */
     ASSERT_TRUE(store_make(&all));
     setenv("TMPDIR", all.root, 1);
