@@ -3,8 +3,8 @@
 cd "$(dirname "$0")/.." || exit 1
 dir=$(mktemp -d) || exit 1
 trap 'WINEPREFIX="$dir/prefix" wineserver -k 2>/dev/null; rm -rf "$dir"' EXIT
-WINEPREFIX=$dir/prefix WINEDEBUG=-all
-export WINEPREFIX WINEDEBUG
+WINEPREFIX=$dir/prefix WINEDEBUG=-all TMPDIR=$dir          # wineserver leaves a directory there
+export WINEPREFIX WINEDEBUG TMPDIR
 
 passed=0 failed=0
 for t in test_terms test_handover test_standby; do
