@@ -458,7 +458,7 @@ static void bench_allocations(void) {}
 
 int main(int argc, char **argv) {
     const char *here = access("build", W_OK) == 0 ? "build" : ".", *memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NULL;
-    bench_begin(argc, argv);
+    bench_begin(argc, argv, "");
     make_place(here);
     bench_questions();
     bench_many();

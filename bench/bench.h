@@ -37,7 +37,7 @@ typedef struct bench_row {
     double              bound;
 } bench_row;
 
-static struct { bool json, markdown, strict, quick, headed; int unmet, noisy; double spin_best, spin_worst; } bench;
+static struct { const char *store; bool json, markdown, strict, quick, headed; int unmet, noisy; double spin_best, spin_worst; } bench;
 
 static double bench_seconds(clockid_t clock) {
     struct timespec t;
@@ -101,12 +101,14 @@ static const char *bench_verdict(const bench_row *row, const bench_series *judge
 }
 
 static void bench_print(bench_row row) {
+    char name[96];
+    snprintf(name, sizeof name, "%s%s", bench.store, row.name);
     bench_series ratios = {0, {0}};
     for (int i = 0; row.limit && i < row.figure->count && i < row.limit->count; i++) bench_add(&ratios, row.figure->at[i] / row.limit->at[i]);
     const char *verdict = bench_verdict(&row, row.judge_figure || !row.limit ? row.figure : &ratios);
     double figure = bench_quantile(row.figure, 0.5), low = bench_quantile(row.figure, 0.25), high = bench_quantile(row.figure, 0.75);
     if (bench.json) {
-        printf("{\"name\": \"%s\", \"unit\": \"%s\", \"figure\": %.6g, \"quartiles\": [%.6g, %.6g], \"rounds\": %d", row.name, row.unit, figure, low, high, row.figure->count);
+        printf("{\"name\": \"%s\", \"unit\": \"%s\", \"figure\": %.6g, \"quartiles\": [%.6g, %.6g], \"rounds\": %d", name, row.unit, figure, low, high, row.figure->count);
         if (row.limit) printf(", \"limit\": \"%s\", \"limit_figure\": %.6g, \"ratio\": %.4g, \"ratio_quartiles\": [%.4g, %.4g]", row.limit_name,
                               bench_quantile(row.limit, 0.5), bench_quantile(&ratios, 0.5), bench_quantile(&ratios, 0.25), bench_quantile(&ratios, 0.75));
         if (row.goal != BENCH_NO_GOAL) printf(", \"goal\": \"%s %.6g\", \"of\": \"%s\"", row.goal == BENCH_AT_MOST ? "<=" : ">=", row.bound, row.judge_figure || !row.limit ? "figure" : "ratio");
@@ -133,7 +135,7 @@ static void bench_print(bench_row row) {
     if (!bench.headed) printf(line, "figure", "median", "quartiles", "limit, same run", "ratio (quartiles)", "goal", "");
     if (!bench.headed && bench.markdown) puts("|---|---|---|---|---|---|---|");
     bench.headed = true;
-    printf(line, row.name, f, spread, limit, ratio, goal, verdict);
+    printf(line, name, f, spread, limit, ratio, goal, verdict);
     fflush(stdout);
 }
 
@@ -144,7 +146,9 @@ static void bench_fact(const char *name, const char *unit, double value, bench_g
     bench_print(row);
 }
 
-static void bench_begin(int argc, char **argv) {
+/* `store` stands before the name of each figure, since all programs print into one table. */
+static void bench_begin(int argc, char **argv, const char *store) {
+    bench.store = store;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) bench.json = true;
         else if (strcmp(argv[i], "--markdown") == 0) bench.markdown = true;

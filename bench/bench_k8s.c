@@ -216,7 +216,7 @@ static double longest_tick_ms(const char *mode) {
 
 int main(int argc, char **argv) {
     static bench_series took, bare, cpu, bare_cpu, hand, hand_bare, excess, excess_bare, ticks;
-    bench_begin(argc, argv);
+    bench_begin(argc, argv, "Lease: ");
     if (!world_start() || W.live) die("tests/k8s_server.py did not start (a live server is not measured)");
 
     bench_fact("requests a minute: leader", "", requests_a_minute(false, false), BENCH_AT_MOST, 13);

@@ -458,7 +458,7 @@ static void bench_standby(const server *s) {
 }
 
 static int figures(int argc, char **argv) {
-    bench_begin(argc, argv);
+    bench_begin(argc, argv, "Redis: ");
     char extra[300], path[160];
     snprintf(path, sizeof path, "%s/sock", root);
     snprintf(extra, sizeof extra, "--unixsocket %s --loglevel warning", path);
