@@ -184,7 +184,7 @@ struct leader_redis_election {
     int      op, phase, attempt, hops;
     uint64_t seq;                   /* of the request that phase speaks of                                            */
     uint64_t term_seq, term_token;  /* of the acquire that began the term; 0: none                                    */
-    uint64_t settled_seq, settled_token;    /* of the last answer; the token of our term, if that is what it said     */
+    uint64_t settled_seq;           /* of the last request that was answered                                          */
     uint64_t noticed_token;         /* of the last release heard of                                                   */
     int64_t  longest_ms;            /* longest lease seen                                                             */
     int64_t  sent_ms;
@@ -235,10 +235,10 @@ extern "C" {
 #endif
 
 /* ---- the scripts ------------------------------------------------------------------------------------------------------
-   KEYS: the lease, the witness. ARGV: identity, nonce, seq, lease_ms, settled_seq, settled_token, then what the operation needs.
+   KEYS: the lease, the witness. ARGV: identity, nonce, seq, lease_ms, settled_seq, term_token, then what the operation needs.
    Each answers {word, token, ms until others may take it, length of the lease in ms, holder}.
-   A record of ours from before the last answer that we had (settled_seq), other than the one which that answer spoke of
-   (settled_token), is a ghost: a request that was given up was carried out late, by a server that had forgotten everything in
+   A record of ours from before the last answer that we had (settled_seq), other than that of our last term (term_token),
+   is a ghost: a request that was given up was carried out late, by a server that had forgotten everything in
    between, and whoever it forgot may still lead. It is not ours: it is waited out, neither adopted nor released.
    The record is "token seq nonce lease_ms identity" with seq as 20 digits: compared as text it is exact to 2^64, where a Lua
    number is exact only to 2^53. For the same reason nothing at or above 2^53 is taken for a token. The length of the lease stands
@@ -583,7 +583,7 @@ static bool leader_redis_has_tag_(const char *key) {
 }
 
 static bool leader_redis_command_(leader_redis_election *e, const leader_request *q) {
-    char witness[280], nonce[20], seq[24], lease[24], settled_seq[24], settled_token[24], min_token[24], longest[24];
+    char witness[280], nonce[20], seq[24], lease[24], settled_seq[24], term_token[24], min_token[24], longest[24];
     /* One text per connection teaches all who wait behind it; who still meets NOSCRIPT after that sends its own.           */
     unsigned bit = 1u << e->op;
     bool by_text = e->attempt == 2 || (e->attempt == 1 && !(e->client->taught & bit)), tag = leader_redis_has_tag_(e->key);
@@ -593,11 +593,11 @@ static bool leader_redis_command_(leader_redis_election *e, const leader_request
     snprintf(seq, sizeof seq, "%020llu", (unsigned long long)(e->op == LEADER_REDIS_RENEW_ ? e->term_seq : q->seq));
     snprintf(lease, sizeof lease, "%lld", (long long)q->lease_ms);
     snprintf(settled_seq, sizeof settled_seq, "%020llu", (unsigned long long)e->settled_seq);
-    snprintf(settled_token, sizeof settled_token, "%llu", (unsigned long long)e->settled_token);
+    snprintf(term_token, sizeof term_token, "%llu", (unsigned long long)e->term_token);
     snprintf(min_token, sizeof min_token, "%llu", (unsigned long long)q->min_token);
     snprintf(longest, sizeof longest, "%lld", (long long)e->longest_ms);
     const char *argv[14] = { by_text ? "EVAL" : "EVALSHA", by_text ? leader_redis_script_[e->op].lua : leader_redis_script_[e->op].sha1,
-        "2", e->key, witness, q->identity, nonce, seq, lease, settled_seq, settled_token, min_token, longest, q->reclaim ? "1" : "0" };
+        "2", e->key, witness, q->identity, nonce, seq, lease, settled_seq, term_token, min_token, longest, q->reclaim ? "1" : "0" };
     return redisAsyncCommandArgv(e->client->main.ac, leader_redis_on_reply_, e, e->op == LEADER_REDIS_ACQUIRE_ ? 14 : 11, argv, NULL) == REDIS_OK;
 }
 
@@ -1404,10 +1404,7 @@ static leader_result leader_redis_deliver_(leader_redis_election *e, leader_reco
         e->term_seq = e->seq;
         e->term_token = e->answer.token;
     }
-    if ((result >= 0 || result == LEADER_E_DUPLICATE) && !(e->op == LEADER_REDIS_RENEW_ && result == LEADER_OK)) {
-        e->settled_seq = e->seq;
-        e->settled_token = e->op == LEADER_REDIS_ACQUIRE_ && result == LEADER_OK ? e->answer.token : 0;
-    }
+    if (result >= 0 || result == LEADER_E_DUPLICATE) e->settled_seq = e->seq;
     if (e->op == LEADER_REDIS_RELEASE_ && result == LEADER_OK && e->answer.token > e->noticed_token) e->noticed_token = e->answer.token;
     if (e->op == LEADER_REDIS_ACQUIRE_ && result == LEADER_HELD) {
         leader_redis_subscribe_(e);
@@ -1492,7 +1489,7 @@ static const char *leader_redis_open_(void *self, const leader_host *host) {
     const char *wrong = r->tls ? leader_redis_tls_open_(r) : NULL;
     if (wrong) return wrong;
     e->host = *host;
-    e->seq = e->term_seq = e->term_token = e->settled_seq = e->settled_token = e->noticed_token = 0;
+    e->seq = e->term_seq = e->term_token = e->settled_seq = e->noticed_token = 0;
     e->longest_ms = 0;
     e->generation = e->stale = e->expected = 0;
     e->phase = LEADER_REDIS_IDLE_;

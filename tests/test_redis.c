@@ -12,8 +12,8 @@ UTEST_STATE();
 static uint64_t token_said;         /* of the last answer                                                                        */
 static long long ms_said;
 static char word_said[16];
-static int settled_seq;             /* what the caller of the next ones was answered last; and the token of that                  */
-static unsigned long long settled_token;
+static int settled_seq;             /* of the caller's last answer; and the token of its last term                              */
+static unsigned long long term_token;
 
 /* Runs one by its text. nonce and seq as numbers; min_token, longest and reclaim only for acquire.                                 */
 static const char *lua(const server *s, int op, const char *me, int nonce, int seq, long long lease_ms, unsigned long long min_token, long long longest, bool reclaim) {
@@ -22,7 +22,7 @@ static const char *lua(const server *s, int op, const char *me, int nonce, int s
     snprintf(q, sizeof q, "%020d", seq);
     snprintf(l, sizeof l, "%lld", lease_ms);
     snprintf(ss, sizeof ss, "%020d", settled_seq);
-    snprintf(st, sizeof st, "%llu", settled_token);
+    snprintf(st, sizeof st, "%llu", term_token);
     snprintf(m, sizeof m, "%llu", min_token);
     snprintf(x, sizeof x, "%lld", longest);
     const char *argv[] = { "EVAL", leader_redis_script_[op].lua, "2", "leader:job", "{leader:job}:witness", me, n, q, l, ss, st, m, x, reclaim ? "1" : "0" };
@@ -131,11 +131,11 @@ UTEST(scripts, a_ghost_is_waited_out_neither_adopted_nor_released) {
     EXPECT_STREQ("OK", word_said);
     EXPECT_TRUE(clock_ms() - ghost_ms >= 990);
     settled_seq = 6;
-    settled_token = token_said;                                   /* the term itself is no ghost                                  */
+    term_token = token_said;                                   /* the term itself is no ghost                                  */
     EXPECT_STREQ("OK", renew(s, "a", 1, 6, 1000));
     EXPECT_STREQ("OK", acquire(s, "a", 1, 7, 1000, holder + 1));
     settled_seq = 0;
-    settled_token = 0;
+    term_token = 0;
 }
 
 UTEST(scripts, same_name_other_process) {
@@ -353,20 +353,24 @@ UTEST(election, acquire_refuse_renew_release) {
     NEVER_TWO();
 }
 
+/* Like join, but asking as often as the test wants.                                                                            */
+static void join_asking(candidate *c, const server *s, const char *identity, int64_t lease_ms, int64_t retry_ms) {
+    leader_redis_settings how;
+    leader_config cfg = config(c, identity, lease_ms);
+    memset(&how, 0, sizeof how);
+    how.port = s->port;
+    leader_redis_init(&c->client, &how);
+    cfg.backend = leader_redis_backend(&c->election, &c->client, "job");
+    cfg.retry_ms = retry_ms;
+    c->open = leader_init(&c->me, &cfg) == LEADER_OK;
+}
+
 UTEST(election, a_release_is_heard_at_once) {
     fresh();
     server *s = server_start("");
     candidate *a = join(s, "a", 600000), *b = &candidates[1];
     ASSERT_TRUE(UNTIL(leads(a)));
-    leader_redis_settings how;
-    leader_config cfg = config(b, "b", 600000);
-    memset(&how, 0, sizeof how);
-    how.port = s->port;
-    leader_redis_init(&b->client, &how);
-    cfg.backend = leader_redis_backend(&b->election, &b->client, "job");
-    cfg.retry_ms = 200000;                              /* neither polling nor expiry comes within the test                      */
-    ASSERT_EQ(LEADER_OK, leader_init(&b->me, &cfg));
-    b->open = true;
+    join_asking(b, s, "b", 600000, 200000);             /* neither polling nor expiry comes within the test                      */
     ASSERT_TRUE(UNTIL(b->client.watch.ready && b->election.generation == b->client.generation));
     pass_ms(100);
     ASSERT_EQ(1, (int)leader_get_stats(&b->me).acquires);
@@ -381,15 +385,7 @@ UTEST(election, a_ghost_of_its_own_makes_no_leader_beside_the_forgotten_one) {
     server *s = server_start("");
     candidate *b = join(s, "b", 30000), *a = &candidates[1];
     ASSERT_TRUE(UNTIL(leads(b)));
-    leader_config cfg = config(a, "a", 30000);
-    leader_redis_settings how;
-    memset(&how, 0, sizeof how);
-    how.port = s->port;
-    leader_redis_init(&a->client, &how);
-    cfg.backend = leader_redis_backend(&a->election, &a->client, "job");
-    cfg.retry_ms = 100;                                 /* a asks long before b finds out                                         */
-    ASSERT_EQ(LEADER_OK, leader_init(&a->me, &cfg));
-    a->open = true;
+    join_asking(a, s, "a", 30000, 100);                 /* a asks long before b finds out                                         */
     ASSERT_TRUE(UNTIL(!strcmp(leader_get_view(&a->me).leader, "b")));
     char nonce[20];
     snprintf(nonce, sizeof nonce, "%016llx", (unsigned long long)a->me.nonce);

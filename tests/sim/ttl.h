@@ -38,7 +38,7 @@ static void ttl_write(const message *m, uint64_t token) {
 
 static bool ttl_mine(const message *m) {
     return ttl.lease && ttl.holder == m->name && (ttl.nonce == m->nonce || run.breaks.ignore_nonce)
-        && (ttl.seq > m->settled_seq || ttl.token == m->settled_token || run.breaks.adopt_ghost);
+        && (ttl.seq > m->settled_seq || ttl.token == m->term_token || run.breaks.adopt_ghost);
 }
 
 /* What a request of ours left that ran after the answer to a later one: the store has forgotten that answer since. */
@@ -137,17 +137,14 @@ static leader_result ttl_ask(candidate *c, op_kind op, const leader_request *rq,
         m.lease_ms   = rq->lease_ms;
         m.longest_ms = cl->longest_ms;
         m.reclaim    = rq->reclaim;
-        m.settled_seq   = cl->settled_seq;
-        m.settled_token = cl->settled_token;
+        m.settled_seq = cl->settled_seq;
+        m.term_token  = cl->term_token;
         client_send(c, &m);
     }
     if (!client_answered(c)) return c->plan.blocking ? LEADER_E_TIMEOUT : LEADER_PENDING;
     cl->wait_id = 0;
-    bool settles = (cl->reply.result >= 0 || cl->reply.result == LEADER_E_DUPLICATE) && !(op == OP_RENEW && cl->reply.result == LEADER_OK);
-    if (settles) {
-        cl->settled_seq   = rq->seq;
-        cl->settled_token = op == OP_ACQUIRE && cl->reply.result == LEADER_OK ? cl->reply.token : 0;
-    }
+    if (cl->reply.result >= 0 || cl->reply.result == LEADER_E_DUPLICATE) cl->settled_seq = rq->seq;
+    if (cl->reply.result == LEADER_OK && op == OP_ACQUIRE) cl->term_token = cl->reply.token;
     if (cl->reply.result < 0 && cl->reply.result != LEADER_E_DUPLICATE) return cl->reply.result;
     if (cl->longest_ms < cl->reply.lease_ms) cl->longest_ms = cl->reply.lease_ms;
     client_see_holder(seen, cl->reply.holder, cl->reply.token, cl->reply.expires_in_ms);

@@ -92,7 +92,7 @@ typedef struct message {
     op_kind     op;
     int         name;
     uint64_t    nonce, seq, min_token;
-    uint64_t    settled_seq, settled_token;                     /* TTL store: as in client                            */
+    uint64_t    settled_seq, term_token;                        /* TTL store: as in client                            */
     int64_t     lease_ms, longest_ms;
     bool        reclaim;
     leader_result result;
@@ -111,8 +111,8 @@ typedef struct client {                                         /* a candidate's
     bool       answered, noticed;
     message    reply;
     int64_t    longest_ms;                                      /* longest lease seen                                 */
-    uint64_t   settled_seq, settled_token;                      /* TTL store: up to this seq only the record of this
-                                                                   token can be ours; another is a ghost              */
+    uint64_t   settled_seq, term_token;                         /* of the last answer; of our last term: an older
+                                                                   record of ours than that answer is a ghost         */
     message    naive;                                           /* its last acquire from before it saw any holder     */
     int64_t    block_us;
     /* compare-and-swap store only: what it remembers of the record */
