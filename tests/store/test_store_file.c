@@ -1,0 +1,3 @@
+#include "tests/store/file.c"
+#define STORE_KIT_IMPLEMENTATION
+#include "tests/store/kit.h"

@@ -1,0 +1,3 @@
+#include "tests/store/pg.c"
+#define STORE_KIT_IMPLEMENTATION
+#include "tests/store/kit.h"
