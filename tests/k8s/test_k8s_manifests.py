@@ -20,7 +20,7 @@ import time
 
 from k8s_client import HERE, Server
 
-TOP = os.path.dirname(HERE)
+TOP = os.path.dirname(os.path.dirname(HERE))
 EXAMPLE = os.path.join(TOP, "examples", "k8s")
 ELECTION_VERBS, WATCH_VERBS = ["get", "create", "update"], ["watch", "list"]
 LIMIT_S = 60

@@ -1,5 +1,6 @@
-/* What the Kubernetes tests and figures share: an API server (our test server, or a live one), requests to it that go round the
-   library, and candidates that run side by side in this process. Include leader.h, implementation and all, with LEADER_WITH_K8S first. */
+/* What the Kubernetes tests and figures share: an API server (our test server, or a live one), requests to
+   it that go round the library, and candidates that run side by side in this process. Include leader.h,
+   implementation and all, with LEADER_WITH_K8S first. */
 #ifndef K8S_WORLD_H_INCLUDED
 #define K8S_WORLD_H_INCLUDED
 
@@ -13,12 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WORLD LEADER_UNUSED_ static          /* not every program needs every function */
+#define WORLD LEADER_UNUSED_ static          // not every program needs every function
 
-/* ---- the server ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the server -------------------------------------------------------------------------------- */
 
 typedef struct world {
-    bool live;                          /* a real API server, from KUBE_URL and so on: no control port, no faults */
+    bool live;  // a real API server, from KUBE_URL and so on: no control port, no faults
     char url[256], ca[512], other_ca[512], control[128], account[512], cert[512], key[512];
     char admin[4096], elector[64], watcher[64], nobody[64], space[64], prefix[64];
     pid_t pid;
@@ -40,7 +41,8 @@ WORLD size_t reply_take(char *data, size_t size, size_t count, void *user) {
     return size * count;
 }
 
-/* One blocking request, past the library. Free reply.text. Status 0: no answer. No url: closes the connections. */
+/* One blocking request, past the library. Free reply.text. Status 0: no answer. No url: closes the
+   connections. */
 WORLD reply ask(const char *method, const char *url, const char *token, const char *type, const char *body) {
     static CURL *easy;
     struct curl_slist *headers = NULL;
@@ -86,7 +88,8 @@ WORLD bool control(const char *method, const char *path, const char *format, ...
     va_end(args);
     snprintf(url, sizeof url, "%s%s", W.control, path);
     reply r = ask(method, url, NULL, NULL, body[0] ? body : NULL);
-    if (r.status != 200) fprintf(stderr, "control %s %s: %ld %s\n", method, path, r.status, r.text ? r.text : "");
+    if (r.status != 200)
+        fprintf(stderr, "control %s %s: %ld %s\n", method, path, r.status, r.text ? r.text : "");
     free(r.text);
     return r.status == 200;
 }
@@ -102,8 +105,11 @@ WORLD int counted(const char *verb, int code) {
     for (const char *p = r.text; p && (p = strstr(p, "{\"user\"")) != NULL; p++) {
         leader_json_ row = {p, (size_t)(strchr(p, '}') - p) + 1}, value;
         uint64_t n = 0, status = 0;
-        if (!leader_json_member_(row, "client", &value) || !leader_json_string_(value, text, sizeof text) || strcmp(text, "leader.h") != 0) continue;
-        if (!leader_json_member_(row, "verb", &value) || !leader_json_string_(value, text, sizeof text)) continue;
+        if (!leader_json_member_(row, "client", &value) || !leader_json_string_(value, text, sizeof text)
+            || strcmp(text, "leader.h") != 0)
+            continue;
+        if (!leader_json_member_(row, "verb", &value) || !leader_json_string_(value, text, sizeof text))
+            continue;
         if (verb[0] && strcmp(verb, text) != 0) continue;
         if (leader_json_member_(row, "code", &value)) leader_json_u64_(value, &status);
         if (code >= 0 && status != (uint64_t)code) continue;
@@ -120,7 +126,9 @@ WORLD int connections_made(void) {
     size_t bad;
     snprintf(url, sizeof url, "%s/requests", W.control);
     reply r = ask("GET", url, NULL, NULL, NULL);
-    if (r.text && leader_json_parse_(r.text, r.len, &root, &bad) && leader_json_member_(root, "connections", &value)) leader_json_u64_(value, &n);
+    if (r.text && leader_json_parse_(r.text, r.len, &root, &bad)
+        && leader_json_member_(root, "connections", &value))
+        leader_json_u64_(value, &n);
     free(r.text);
     return (int)n;
 }
@@ -130,7 +138,8 @@ WORLD void ready_text(leader_json_ root, const char *name, char *buf, size_t cap
     if (!leader_json_member_(root, name, &value) || !leader_json_string_(value, buf, cap)) buf[0] = 0;
 }
 
-/* Starts tests/k8s_server.py with one option more; it ends when its standard input does, so also when we are killed. */
+/* Starts tests/k8s/k8s_server.py with one option more; it ends when its standard input does, so also when
+   we are killed. */
 WORLD bool server_start(world *w, const char *option, const char *value) {
     int in[2], out[2];
     char line[4096], dir[] = "/tmp/k8s-test-XXXXXX";
@@ -143,7 +152,8 @@ WORLD bool server_start(world *w, const char *option, const char *value) {
         dup2(in[0], 0);
         dup2(out[1], 1);
         for (int fd = 3; fd < 256; fd++) close(fd);
-        execlp("python3", "python3", "tests/k8s_server.py", "--dir", dir, "--rm", option, value, (char *)NULL);
+        execlp("python3", "python3", "tests/k8s/k8s_server.py", "--dir", dir, "--rm", option, value,
+               (char *)NULL);
         _exit(127);
     }
     close(in[0]);
@@ -180,10 +190,12 @@ WORLD void server_stop(world *w) {
 }
 
 WORLD bool world_start(void) {
-    const char *url = getenv("KUBE_URL"), *token = getenv("KUBE_TOKEN"), *ca = getenv("KUBE_CA"), *space = getenv("KUBE_NAMESPACE");
-    signal(SIGPIPE, SIG_IGN);
+    const char *url = getenv("KUBE_URL"), *token = getenv("KUBE_TOKEN"), *ca = getenv("KUBE_CA"),
+               *space = getenv("KUBE_NAMESPACE");
+    signal(SIGPIPE, SIG_DFL);           // the library must never raise it
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    snprintf(W.prefix, sizeof W.prefix, "leader-h-test-%lx%lx", (unsigned long)getpid(), (unsigned long)(LEADER_RANDOM64() & 0xffffff));
+    snprintf(W.prefix, sizeof W.prefix, "leader-h-test-%lx%lx", (unsigned long)getpid(),
+             (unsigned long)(LEADER_RANDOM64() & 0xffffff));
     if (!url || !url[0]) return server_start(&W, NULL, NULL);
     if (!token || !token[0]) return fprintf(stderr, "KUBE_TOKEN is missing\n"), false;
     W.live = true;
@@ -194,12 +206,13 @@ WORLD bool world_start(void) {
     return true;
 }
 
-/* ---- the stored Lease ---------------------------------------------------------------------------------------------------------- */
+/* ---- the stored Lease -------------------------------------------------------------------------- */
 
 WORLD reply lease_request(const char *method, const char *name, const char *type, const char *body) {
     char url[1024];
     bool create = strcmp(method, "POST") == 0;
-    snprintf(url, sizeof url, "%s/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s", W.url, W.space, create ? "" : "/", create ? "" : name);
+    snprintf(url, sizeof url, "%s/apis/coordination.k8s.io/v1/namespaces/%s/leases%s%s", W.url, W.space,
+             create ? "" : "/", create ? "" : name);
     return ask(method, url, W.admin, type, body);
 }
 
@@ -225,14 +238,18 @@ WORLD bool lease_delete(const char *name) {
 /* As another candidate would: spec is the inside of the spec object. */
 WORLD bool lease_create(const char *name, const char *spec) {
     char body[2048];
-    snprintf(body, sizeof body, "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\"},\"spec\":{%s}}", name, W.space, spec);
+    snprintf(body, sizeof body,
+             "{\"apiVersion\":\"coordination.k8s.io/"
+             "v1\",\"kind\":\"Lease\",\"metadata\":{\"name\":\"%s\",\"namespace\":\"%s\"},\"spec\":{%s}}",
+             name, W.space, spec);
     reply r = lease_request("POST", name, NULL, body);
     if (r.status != 201) fprintf(stderr, "create %s: %ld %s\n", name, r.status, r.text ? r.text : "");
     free(r.text);
     return r.status == 201;
 }
 
-/* "spec/holderIdentity" and the like; len 0: not there. Keys that hold a slash: "metadata/annotations/leader-h|token". */
+/* "spec/holderIdentity" and the like; len 0: not there. Keys that hold a slash:
+   "metadata/annotations/leader-h|token". */
 WORLD leader_json_ json_find(leader_json_ at, const char *path) {
     char name[128];
     while (*path) {
@@ -249,7 +266,8 @@ WORLD leader_json_ json_find(leader_json_ at, const char *path) {
     return at;
 }
 
-/* The text of a field of the stored Lease: decoded if it is a string, as it stands otherwise; "(none)" if it is not there. */
+/* The text of a field of the stored Lease: decoded if it is a string, as it stands otherwise; "(none)" if
+   it is not there. */
 WORLD const char *stored(const char *name, const char *path) {
     static char text[4][1024];
     static int turn;
@@ -260,13 +278,14 @@ WORLD const char *stored(const char *name, const char *path) {
     snprintf(buf, 1024, "(none)");
     if (r.status == 200 && leader_json_parse_(r.text, r.len, &root, &bad)) {
         value = json_find(root, path);
-        if (value.len && !leader_json_string_(value, buf, 1024)) snprintf(buf, 1024, "%.*s", (int)value.len, value.at);
+        if (value.len && !leader_json_string_(value, buf, 1024))
+            snprintf(buf, 1024, "%.*s", (int)value.len, value.at);
     }
     free(r.text);
     return buf;
 }
 
-/* ---- candidates ---------------------------------------------------------------------------------------------------------------- */
+/* ---- candidates -------------------------------------------------------------------------------- */
 
 typedef struct candidate {
     leader_t          me;
@@ -274,9 +293,9 @@ typedef struct candidate {
     leader_k8s_config where;
     leader_config     cfg;
     char     name[300];
-    bool     open, frozen;              /* frozen: no ticks, as if the process were stopped */
+    bool     open, frozen;              // frozen: no ticks, as if the process were stopped
     int      started, stopped;
-    int64_t  started_ms;                /* when it last began to lead, by the candidates' clock */
+    int64_t  started_ms;                // when it last began to lead, by the candidates' clock
     uint64_t token;
     leader_result why;
     int64_t  slowest_tick_us;
@@ -285,10 +304,10 @@ typedef struct candidate {
 
 enum { CANDIDATES_MAX = 64 };
 static candidate *candidates[CANDIDATES_MAX];
-static int64_t skipped_ms;              /* the clock of all candidates is the real one plus this */
-static int two_leaders;                 /* moments at which two candidates of one Lease both said that they lead */
-static uint64_t token_order_bad;        /* terms that did not have a greater token than every term before */
-static uint64_t token_top;              /* of all candidates of one Lease */
+static int64_t skipped_ms;              // the clock of all candidates is the real one plus this
+static int two_leaders;  // moments at which two candidates of one Lease both said that they lead
+static uint64_t token_order_bad;        // terms that did not have a greater token than every term before
+static uint64_t token_top;              // of all candidates of one Lease
 static bool tokens_compared;
 
 WORLD int64_t real_us(void) {
@@ -315,7 +334,9 @@ WORLD void on_stopped(void *user, uint64_t token, leader_result why) {
 WORLD void on_log(void *user, leader_level level, const char *text) {
     candidate *c = (candidate *)user;
     size_t len = strlen(c->log);
-    if (getenv("K8S_LOG")) fprintf(stderr, "%8ld %s [%d] %s\n", (long)(world_clock_ms(NULL) % 10000000), c->name, (int)level, text);
+    if (getenv("K8S_LOG"))
+        fprintf(stderr, "%8ld %s [%d] %s\n", (long)(world_clock_ms(NULL) % 10000000), c->name, (int)level,
+                text);
     if (len < sizeof c->log - 1) snprintf(c->log + len, sizeof c->log - len, "%s\n", text);
 }
 
@@ -360,8 +381,10 @@ WORLD bool leads(const candidate *c) { return c->open && leader_is_leader(&c->me
 WORLD void check_one_leader(void) {
     for (int i = 0; i < CANDIDATES_MAX; i++)
         for (int k = i + 1; k < CANDIDATES_MAX; k++)
-            if (candidates[i] && candidates[k] && strcmp(candidates[i]->store.name_, candidates[k]->store.name_) == 0 &&
-                leads(candidates[i]) && leads(candidates[k])) two_leaders++;
+            if (candidates[i] && candidates[k]
+                && strcmp(candidates[i]->store.name, candidates[k]->store.name) == 0 && leads(candidates[i])
+                && leads(candidates[k]))
+                two_leaders++;
 }
 
 WORLD void tick(candidate *c) {
@@ -392,7 +415,7 @@ WORLD void wait_all(int max_ms) {
         int n = leader_fds(&c->me, mine);
         for (int k = 0; k < n && count < sizeof fds / sizeof fds[0]; k++, count++) {
             fds[count].fd = (int)mine[k].fd;
-            fds[count].events = (short)((mine[k].events & LEADER_READ ? POLLIN : 0) | (mine[k].events & LEADER_WRITE ? POLLOUT : 0));
+            fds[count].events = leader_poll_events(mine[k].events);
         }
     }
     poll(fds, count, max_ms < 0 ? 0 : max_ms);
@@ -402,7 +425,7 @@ WORLD void pump_for(int max_ms) { tick_all(); wait_all(max_ms); }
 WORLD void pump(void) { pump_for(5); }
 
 #ifndef LIMIT_MS
-#define LIMIT_MS 30000                  /* of waiting for a condition; only a failure takes so long */
+#define LIMIT_MS 30000                  // of waiting for a condition; only a failure takes so long
 #endif
 #define UNTIL(condition) do { int64_t until_ = real_us() + (int64_t)LIMIT_MS * 1000; \
     while (!(condition) && real_us() < until_) { tick_all(); if (condition) break; wait_all(5); } } while (0)
@@ -412,17 +435,20 @@ WORLD void pump_ms(int64_t ms) { for (int64_t end = real_us() + ms * 1000; real_
 /* Time passes for everybody: in steps, with ticks, or at a stroke. */
 WORLD void skip_ms(int64_t ms) { skipped_ms += ms; }
 
-WORLD bool idle(const candidate *c) { return c->me.op == LEADER_OP_NONE_; }
-WORLD void settle(void) {              /* until no request is under way, so that a skip of time does not look like a time-out */
+WORLD bool idle(const candidate *c) { return c->me.request.op == LEADER_OP_NONE_; }
+// until no request is under way, so that a skip of time does not look like a time-out
+WORLD void settle(void) {
     for (int64_t end = real_us() + (int64_t)LIMIT_MS * 1000; real_us() < end;) {
         bool quiet = true;
         tick_all();
-        for (int i = 0; i < CANDIDATES_MAX; i++) if (candidates[i] && !candidates[i]->frozen && !idle(candidates[i])) quiet = false;
+        for (int i = 0; i < CANDIDATES_MAX; i++)
+            if (candidates[i] && !candidates[i]->frozen && !idle(candidates[i]))
+                quiet = false;
         if (quiet) return;
         wait_all(5);
     }
 }
-WORLD void pass_ms(int64_t ms) {       /* as a second-by-second film */
+WORLD void pass_ms(int64_t ms) {       // as a second-by-second film
     while (ms > 0) {
         int64_t step = ms < 500 ? ms : 500;
         settle();

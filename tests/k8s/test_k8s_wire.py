@@ -199,7 +199,7 @@ def check_that_it_can_fail(answers):
 
 
 def main():
-    exchanges = [Exchange(path) for path in sorted(glob.glob(os.path.join(HERE, "k8s-wire", "*.http")))]
+    exchanges = [Exchange(path) for path in sorted(glob.glob(os.path.join(HERE, "wire", "*.http")))]
     mapping, answers, passed, failed = Mapping(), [], 0, 0
     with Server("--first-version", "200") as server:
         connection = server.connect()

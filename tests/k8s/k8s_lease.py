@@ -1,7 +1,7 @@
 """What a kube-apiserver does with coordination.k8s.io/v1 Leases: decoding, validation, field ownership, versions and history.
 
 No network in here: k8s_server.py puts HTTP, TLS, users and faults around it. The texts of refusals are those of a real v1.26
-server (tests/k8s-wire holds the recordings), down to the wording of its language's JSON and time parsers, because a client
+server (tests/k8s/wire holds the recordings), down to the wording of its language's JSON and time parsers, because a client
 that quotes "the server's own message" is tested with exactly these.
 """
 import bisect

@@ -295,8 +295,8 @@ class Watch:
 
 class Fault:
     FIELDS = {"do", "match", "skip", "times", "ms", "bytes", "of", "reset", "code", "retry_after", "message", "body", "plain", "execute",
-              "location", "endless"}
-    NEEDS = {"delay": "ms", "trickle": "ms", "cut": "bytes", "status": "code", "redirect": "location", "body": "body"}
+              "location", "endless", "from", "to"}
+    NEEDS = {"delay": "ms", "trickle": "ms", "cut": "bytes", "status": "code", "redirect": "location", "body": "body", "edit": "from"}
     MATCH = {"verb", "user", "client", "name", "namespace"}
     WATCH_ONLY = {"silent", "watch_error"}
 
@@ -400,6 +400,12 @@ async def fault_body(server, connection, request, rule):
     return await server.answer(connection, request, answer)
 
 
+async def fault_edit(server, connection, request, rule):
+    answer = server.execute_once(request, connection)
+    answer.body = answer.body.replace(rule["from"].encode(), rule["to"].encode())
+    return await server.answer(connection, request, answer)
+
+
 async def fault_huge(server, connection, request, rule):
     answer = server.execute_once(request, connection)
     if not rule.get("endless"):
@@ -458,7 +464,7 @@ def injected(code):
 
 
 FAULTS = {"delay": fault_delay, "late": fault_late, "hang": fault_hang, "withhold": fault_withhold, "cut": fault_cut,
-          "status": fault_status, "garbage": fault_body, "body": fault_body, "huge": fault_huge, "redirect": fault_redirect,
+          "status": fault_status, "garbage": fault_body, "body": fault_body, "edit": fault_edit, "huge": fault_huge, "redirect": fault_redirect,
           "reset": fault_end, "close": fault_end, "trickle": fault_trickle, "silent": fault_silent, "watch_error": fault_watch_error}
 
 
@@ -488,7 +494,7 @@ class Server:
         self.settings = {"keep_unknown": False, "pretty": False, "bookmark_s": 60}
         self.faults, self.fault_number = [], 0
         self.parked, self.released = 0, asyncio.Event()
-        self.watches = set()
+        self.watches, self.events = set(), []
         self.forget_requests()
 
     def write_token(self, token):
@@ -593,7 +599,12 @@ class Server:
         try:
             if request.user is None:
                 raise Refusal(401, "Unauthorized", "Unauthorized")
-            answer = self.execute_lease(request, connection) if request.is_lease else k8s_discovery.document(request, self.users)
+            if request.is_lease:
+                answer = self.execute_lease(request, connection)
+            elif request.method == "POST" and EVENT_PATHS.fullmatch(request.path):
+                answer = self.execute_event(request)
+            else:
+                answer = k8s_discovery.document(request, self.users)
             if isinstance(answer, Watch):
                 return answer
             code, obj = answer
@@ -620,6 +631,23 @@ class Server:
         if request.verb not in VERBS or (request.verb not in ("list", "watch") and not request.namespace):
             raise Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", lease_details(None))
         return VERBS[request.verb](self, request, connection)
+
+    def execute_event(self, request):
+        """Events are kept as they are, for the control port to show; a user needs the verb "events"."""
+        namespace = EVENT_PATHS.fullmatch(request.path)["namespace"]
+        if not self.users.get(request.user, (set(),))[0] & {"*", "events"}:
+            raise Refusal(403, "Forbidden", f'events is forbidden: User "{request.user}" cannot create resource "events" '
+                                            f'in API group "" in the namespace "{namespace}"', {"kind": "events"})
+        try:
+            event = json.loads(request.body)
+            places = {event["metadata"]["namespace"], event["involvedObject"]["namespace"], namespace}
+            named = event["kind"] == "Event" and (event["metadata"].get("name") or event["metadata"]["generateName"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise bad_request(f"not an Event: {error!r}") from None
+        if len(places) > 1 or not named:
+            raise Refusal(422, "Invalid", "involvedObject.namespace: Invalid value: does not match event.namespace", {"kind": "Event"})
+        self.events.append(event)
+        return 201, event
 
     def decoded(self, request):
         content_type = request.headers.get("content-type", "application/json").split(";")[0].strip()
@@ -687,6 +715,7 @@ class Server:
         return 200, self.store.delete(request.namespace, request.name, options if isinstance(options, dict) else {})
 
 
+EVENT_PATHS = re.compile(r"/api/v1/namespaces/(?P<namespace>[^/]+)/events")
 VERBS = {"get": Server.do_get, "list": Server.do_list, "watch": Server.do_watch, "create": Server.do_create, "update": Server.do_update,
          "patch": Server.do_patch, "delete": Server.do_delete}
 
@@ -791,6 +820,17 @@ class Control:
 
     def get_log(self, rest, body):
         return {"now": round(time.monotonic(), 6), "log": list(self.server.log)}
+
+    def get_events(self, rest, body):
+        return {"events": self.server.events}
+
+    def post_certificate(self, rest, body):
+        """A new certificate, signed by "ca" or "other-ca": for connections from now on"""
+        path = os.path.join(self.server.directory, "server-" + secrets.token_hex(4))
+        make_certificate(os.path.join(self.server.directory, body["signer"]), path, "/CN=kube-apiserver",
+                         ["subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost", "extendedKeyUsage=serverAuth"])
+        self.listener.context.load_cert_chain(path + ".crt", path + ".key")
+        return {"certificate": path + ".crt"}
 
     def post_users(self, rest, body):
         self.server.users[body["user"]] = (set(body["verbs"]), set(body["namespaces"]))
