@@ -1,10 +1,12 @@
-/* What the Redis tests need: real servers on free ports, elections that are ticked together, a server that says whatever the
-   test wants, namespaces. Everything that is started is stopped, even when an assertion left a test early: `fresh()` begins each
-   test, servers die with this process (PR_SET_PDEATHSIG), and the process that started this one removes the files.             */
+/* What the Redis tests need: real servers on free ports, elections that are ticked together, a server
+   that says whatever the test wants, namespaces. Everything that is started is stopped, even when an
+   assertion left a test early: `fresh()` begins each test, servers die with this process
+   (PR_SET_PDEATHSIG), and the process that started this one removes the files. */
 #ifndef REDIS_HARNESS_H
 #define REDIS_HARNESS_H
 
-static int dns_port = 53;           /* the resolver's world: a test can put its own in the place of the machine's                */
+// the resolver's world: a test can put its own in the place of the machine's
+static int dns_port = 53;
 static char resolv_conf[200] = "/etc/resolv.conf", hosts_file[200] = "/etc/hosts";
 #define LEADER_REDIS_DNS_PORT dns_port
 #define LEADER_REDIS_RESOLV_CONF resolv_conf
@@ -21,17 +23,17 @@ static char resolv_conf[200] = "/etc/resolv.conf", hosts_file[200] = "/etc/hosts
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define HELPER static __attribute__((unused))    /* not every program needs every one                                          */
+#define HELPER static __attribute__((unused))    // not every program needs every one
 
 #ifndef LIMIT_MS
-#  define LIMIT_MS 30000            /* how long a condition may take on a busy machine before the test fails                */
+#  define LIMIT_MS 30000            // how long a condition may take on a busy machine before the test fails
 #endif
 
-static char root[128];              /* all files of this run                                                                */
+static char root[128];              // all files of this run
 
 HELPER int64_t clock_ms(void) { return leader_clock_ms_(); }
 
-/* ---- processes ----------------------------------------------------------------------------------------------------------------- */
+/* ---- processes ------------------------------------------------------------------------------------- */
 
 HELPER pid_t spawn(const char *log, char *const argv[]) {
     pid_t parent = getpid(), pid = fork();
@@ -71,12 +73,14 @@ HELPER int free_port(void) {
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0 || getsockname(fd, (struct sockaddr *)&at, &len) != 0) abort();
+    if (bind(fd, (struct sockaddr *)&at, sizeof at) != 0
+        || getsockname(fd, (struct sockaddr *)&at, &len) != 0)
+        abort();
     close(fd);
     return ntohs(at.sin_port);
 }
 
-/* ---- servers -------------------------------------------------------------------------------------------------------------------- */
+/* ---- servers --------------------------------------------------------------------------------------- */
 
 enum { SERVERS_MAX = 8 };
 typedef struct server { pid_t pid; int port; char dir[160], args[1024], password[32]; } server;
@@ -90,15 +94,18 @@ static redisContext *dial(const server *s) {
     return c;
 }
 
-/* One command on a connection of its own; the reply as one line of text, which stays until the next call.                       */
+/* One command on a connection of its own; the reply as one line of text, which stays until the next call. */
 static char said[4096];
 
 HELPER void flatten(const redisReply *reply, size_t *n) {
     const char *gap = *n ? " " : "";
     size_t left = sizeof said - *n;
-    if (reply->type == REDIS_REPLY_INTEGER) *n += (size_t)snprintf(said + *n, left, "%s%lld", gap, reply->integer);
+    if (reply->type == REDIS_REPLY_INTEGER)
+        *n += (size_t)snprintf(said + *n, left, "%s%lld", gap, reply->integer);
     else if (reply->type == REDIS_REPLY_NIL) *n += (size_t)snprintf(said + *n, left, "%snil", gap);
-    else if (reply->type == REDIS_REPLY_ARRAY) for (size_t i = 0; i < reply->elements; i++) flatten(reply->element[i], n);
+    else if (reply->type == REDIS_REPLY_ARRAY)
+        for (size_t i = 0; i < reply->elements; i++)
+            flatten(reply->element[i], n);
     else *n += (size_t)snprintf(said + *n, left, "%s%s", gap, reply->str);
     if (*n >= sizeof said) *n = sizeof said - 1;
 }
@@ -118,7 +125,8 @@ HELPER const char *say(const server *s, const char *line) {
     const char *argv[32];
     int argc = 0;
     snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ", &save); word && argc < 32; word = strtok_r(NULL, " ", &save)) argv[argc++] = strcmp(word, "''") ? word : "";
+    for (char *word = strtok_r(copy, " ", &save); word && argc < 32; word = strtok_r(NULL, " ", &save))
+        argv[argc++] = strcmp(word, "''") ? word : "";
     return say_argv(s, argc, argv);
 }
 
@@ -127,16 +135,21 @@ HELPER bool server_answers(const server *s) {
     return strstr(text, "PONG") || strstr(text, "NOAUTH");
 }
 
-/* Starts it again where it was: same port, same directory.                                                                       */
+/* Starts it again where it was: same port, same directory. */
 HELPER void server_run(server *s) {
     char line[1400], *save = NULL, *argv[64], log[200];
     int argc = 0;
     snprintf(line, sizeof line, "%s", s->args);
     snprintf(log, sizeof log, "%s/log", s->dir);
-    for (char *word = strtok_r(line, " ", &save); word && argc < 63; word = strtok_r(NULL, " ", &save)) argv[argc++] = strcmp(word, "''") ? word : word + 2;
+    for (char *word = strtok_r(line, " ", &save); word && argc < 63; word = strtok_r(NULL, " ", &save))
+        argv[argc++] = strcmp(word, "''") ? word : word + 2;
     argv[argc] = NULL;
     s->pid = spawn(log, argv);
-    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && !server_answers(s); usleep(5000)) if (waitpid(s->pid, NULL, WNOHANG) == s->pid) { s->pid = 0; break; }
+    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && !server_answers(s); usleep(5000))
+        if (waitpid(s->pid, NULL, WNOHANG) == s->pid) {
+            s->pid = 0;
+            break;
+        }
 }
 
 HELPER server *server_place(void) {
@@ -153,7 +166,10 @@ HELPER server *server_start(const char *extra) {
     server *s = server_place();
     const char *password = strstr(extra, "--requirepass ");
     if (password) sscanf(password, "--requirepass %31s", s->password);
-    snprintf(s->args, sizeof s->args, "redis-server --port %d --bind 127.0.0.1 --dir %s --save '' --appendonly no --daemonize no --enable-debug-command yes --hz 100 --repl-diskless-sync-delay 0 %s", s->port, s->dir, extra);
+    snprintf(s->args, sizeof s->args,
+             "redis-server --port %d --bind 127.0.0.1 --dir %s --save '' --appendonly no --daemonize no "
+             "--enable-debug-command yes --hz 100 --repl-diskless-sync-delay 0 %s",
+             s->port, s->dir, extra);
     server_run(s);
     return s;
 }
@@ -163,8 +179,11 @@ HELPER server *sentinel_start(int master_port, int quorum) {
     char path[200];
     snprintf(path, sizeof path, "%s/sentinel.conf", s->dir);
     FILE *f = fopen(path, "w");
-    fprintf(f, "port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %d %d\nsentinel down-after-milliseconds main 600\n"
-               "sentinel failover-timeout main 3000\nsentinel parallel-syncs main 1\n", s->port, s->dir, master_port, quorum);
+    fprintf(f,
+            "port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor main 127.0.0.1 %d %d\nsentinel "
+            "down-after-milliseconds main 600\n"
+            "sentinel failover-timeout main 3000\nsentinel parallel-syncs main 1\n",
+            s->port, s->dir, master_port, quorum);
     fclose(f);
     snprintf(s->args, sizeof s->args, "redis-sentinel %s", path);
     server_run(s);
@@ -173,22 +192,22 @@ HELPER server *sentinel_start(int master_port, int quorum) {
 
 HELPER void server_stop(server *s) { reap(&s->pid, SIGKILL); }
 
-/* ---- elections ------------------------------------------------------------------------------------------------------------------- */
+/* ---- elections ------------------------------------------------------------------------------------- */
 
 enum { CANDIDATES_MAX = 64 };
 typedef struct candidate {
     leader_t me;
-    leader_redis client;
+    leader_redis_client client;
     leader_redis_election election;
     bool open, frozen;
     int started, stopped;
     leader_result why;
     uint64_t token;
-    char log[4000];                 /* all that was logged: no password may show up in it                                    */
+    char log[4000];                 // all that was logged: no password may show up in it
 } candidate;
 static candidate candidates[CANDIDATES_MAX];
-static int64_t both_ms;             /* how often two of one group were seen leading: must stay 0                              */
-static uint64_t highest_token;      /* each term's must be above                                                              */
+static int64_t both_ms;             // how often two of one group were seen leading: must stay 0
+static uint64_t highest_token;      // each term's must be above
 static bool token_fell;
 
 HELPER void on_started(void *user, uint64_t token) {
@@ -211,14 +230,21 @@ HELPER void on_log(void *user, leader_level level, const char *text) {
     snprintf(c->log + n, sizeof c->log - n, "%s\n", text);
 }
 
-HELPER leader_config config(candidate *c, const char *identity, int64_t lease_ms) {
+HELPER void quiet(void *user, leader_level level, const char *text) {
+    (void)user;
+    (void)level;
+    (void)text;
+}
+
+HELPER leader_config settings(candidate *c, const char *identity, int64_t lease_ms) {
     leader_config cfg;
     memset(&cfg, 0, sizeof cfg);
     memset(c, 0, sizeof *c);
     cfg.identity = identity;
     cfg.lease_ms = lease_ms;
     cfg.renew_retries = -1;
-    cfg.retry_max_ms = lease_ms > 500 ? lease_ms : 500;    /* servers come back soon here: so do the candidates                */
+    // servers come back soon here: so do the candidates
+    cfg.retry_max_ms = lease_ms > 500 ? lease_ms : 500;
     cfg.on_started_leading = on_started;
     cfg.on_stopped_leading = on_stopped;
     cfg.on_log = on_log;
@@ -226,18 +252,19 @@ HELPER leader_config config(candidate *c, const char *identity, int64_t lease_ms
     return cfg;
 }
 
-HELPER candidate *join_with(const leader_redis_settings *how, const char *identity, int64_t lease_ms, const char *name) {
+HELPER candidate *join_with(const leader_redis_config *how, const char *identity, int64_t lease_ms,
+                            const char *name) {
     candidate *c = candidates;
     while (c->open) c++;
-    leader_config cfg = config(c, identity, lease_ms);
-    leader_redis_init(&c->client, how);
-    cfg.backend = leader_redis_backend(&c->election, &c->client, name);
+    leader_config cfg = settings(c, identity, lease_ms);
+    leader_redis_client_init(&c->client, how);
+    cfg.backend = leader_redis_shared_backend(&c->election, &c->client, name);
     c->open = leader_init(&c->me, &cfg) == LEADER_OK;
     return c;
 }
 
 HELPER candidate *join(const server *s, const char *identity, int64_t lease_ms) {
-    leader_redis_settings how;
+    leader_redis_config how;
     memset(&how, 0, sizeof how);
     how.port = s->port;
     how.password = s->password[0] ? s->password : NULL;
@@ -253,7 +280,9 @@ HELPER int leaders(void) {
 }
 
 HELPER candidate *the_leader(void) {
-    for (int i = 0; i < CANDIDATES_MAX; i++) if (candidates[i].open && leads(&candidates[i])) return &candidates[i];
+    for (int i = 0; i < CANDIDATES_MAX; i++)
+        if (candidates[i].open && leads(&candidates[i]))
+            return &candidates[i];
     return NULL;
 }
 
@@ -264,8 +293,17 @@ HELPER void tick_all(void) {
     }
 }
 
-/* Ticks everybody until the condition holds; false: it never did.                                                                 */
-#define UNTIL(condition) __extension__({ bool ok_ = false; for (int64_t end_ = clock_ms() + LIMIT_MS; clock_ms() < end_ && !ok_; ) { tick_all(); ok_ = (condition); if (!ok_) usleep(1000); } ok_; })
+/* Ticks everybody until the condition holds; false: it never did. */
+#define UNTIL(condition) __extension__({ \
+    bool ok_ = false; \
+    for (int64_t end_ = clock_ms() + LIMIT_MS; clock_ms() < end_ && !ok_; ) { \
+        tick_all(); \
+        ok_ = (condition); \
+        if (!ok_) { \
+            usleep(1000); \
+        } \
+    } \
+    ok_; })
 
 HELPER void pass_ms(int64_t ms) {
     for (int64_t end = clock_ms() + ms; clock_ms() < end; usleep(1000)) tick_all();
@@ -290,7 +328,7 @@ HELPER void fresh(void) {
     token_fell = false;
 }
 
-/* ---- a server that says what the test wants ------------------------------------------------------------------------------------- */
+/* ---- a server that says what the test wants -------------------------------------------------------- */
 
 typedef struct fake { int listener, peer, port, accepted; size_t got; char heard[8192]; } fake;
 
@@ -303,7 +341,9 @@ HELPER void fake_open(fake *f) {
     at.sin_family = AF_INET;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     f->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (bind(f->listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(f->listener, 64) != 0 || getsockname(f->listener, (struct sockaddr *)&at, &len) != 0) abort();
+    if (bind(f->listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(f->listener, 64) != 0
+        || getsockname(f->listener, (struct sockaddr *)&at, &len) != 0)
+        abort();
     f->port = ntohs(at.sin_port);
 }
 
@@ -324,7 +364,7 @@ HELPER void fake_step(fake *f) {
     }
     ssize_t n = recv(f->peer, f->heard + f->got, sizeof f->heard - 1 - f->got, 0);
     if (n > 0) f->got += (size_t)n;
-    if (n == 0 && f->got < sizeof f->heard - 1) fake_hang_up(f);    /* it went away                                          */
+    if (n == 0 && f->got < sizeof f->heard - 1) fake_hang_up(f);    // it went away
     f->heard[f->got] = 0;
 }
 
@@ -344,13 +384,43 @@ HELPER void fake_close(fake *f) {
     close(f->listener);
 }
 
-/* ---- one run ---------------------------------------------------------------------------------------------------------------------- */
+/* The script's answer to the present request of c. */
+HELPER size_t answer_to(const candidate *c, const char *word, long long token, long long ms,
+                        const char *record, char out[1000]) {
+    return (size_t)snprintf(out, 1000,
+                            "*8\r\n$%d\r\n%s\r\n:%lld\r\n:%lld\r\n:%lld\r\n$%d\r\n%s\r\n$10\r\nleader:"
+                            "job\r\n$16\r\n%016llx\r\n$20\r\n%020llu\r\n",
+                            (int)strlen(word), word, token, ms, ms, (int)strlen(record), record,
+                            (unsigned long long)c->election.nonce, (unsigned long long)c->election.seq);
+}
+
+HELPER size_t yes_to(const candidate *c, char out[1000]) {
+    char record[400];
+    snprintf(record, sizeof record, "1763262000123 %020llu %016llx 15000 a",
+             (unsigned long long)c->election.seq, (unsigned long long)c->election.nonce);
+    return answer_to(c, "OK", 0, 15000, record, out);
+}
+
+HELPER size_t held_to(const candidate *c, char out[1000]) {
+    return answer_to(c, "HELD", 0, 60000, "1763262000123 00000000000000000001 00000000000000ff 60000 b", out);
+}
+
+HELPER candidate *join_fake(const fake *f, int64_t lease_ms) {
+    leader_redis_config how;
+    memset(&how, 0, sizeof how);
+    how.port = f->port;
+    how.connect_timeout_ms = 300;
+    return join_with(&how, "a", lease_ms, "job");
+}
+
+/* ---- one run --------------------------------------------------------------------------------------- */
 
 static pid_t running;
 HELPER void interrupted(int number) { (void)number; kill(running, SIGKILL); }
 
-/* Runs body in a child with a directory of its own, so that the directory goes even if it crashes or is interrupted; what it started dies
-   with it. Then `after`, with the child's pid. Answers body's exit status.                                                             */
+/* Runs body in a child with a directory of its own, so that the directory goes even if it crashes or is
+   interrupted; what it started dies with it. Then `after`, with the child's pid. Answers body's exit
+   status. */
 HELPER int supervise(int (*body)(int, char **), int argc, char **argv, void (*after)(pid_t)) {
     snprintf(root, sizeof root, "%s/leader-redis-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!mkdtemp(root)) { perror("mkdtemp"); return 1; }
@@ -366,7 +436,7 @@ HELPER int supervise(int (*body)(int, char **), int argc, char **argv, void (*af
     signal(SIGTERM, interrupted);
     signal(SIGHUP, interrupted);
     while (waitpid(running, &status, 0) < 0 && errno == EINTR) { }
-    usleep(100000);                 /* what died with it is dead by now                                                          */
+    usleep(100000);                 // what died with it is dead by now
     if (after) after(running);
     (void)shell("rm -rf '%s'", root);
     if (WIFSIGNALED(status)) fprintf(stderr, "%s: ended by signal %d\n", argv[0], WTERMSIG(status));

@@ -1,21 +1,22 @@
-/* The Redis backend while memory runs out and sockets fail: every allocation and every system call of a whole life, hiredis' own included, fails
-   once. The server is a real one. Functions of the C library that can fail are replaced for the whole program, so that hiredis gets ours. */
+/* The Redis backend while memory runs out and sockets fail: every allocation and every system call of a
+   whole life, hiredis' own included, fails once. The server is a real one. Functions of the C library
+   that can fail are replaced for the whole program, so that hiredis gets ours. */
 #if !defined(_GNU_SOURCE)
 #  define _GNU_SOURCE 1
 #endif
-#include "redis_harness.h"
-#include "utest.h"
-#include "faulty_libc.h"
+#include "tests/redis/redis_harness.h"
+#include "tests/tools/utest.h"
+#include "tests/tools/faulty_libc.h"
 
 #include <execinfo.h>
 
 UTEST_STATE();
 
-/* ---- what hiredis does not survive ------------------------------------------------------------------------------------------------------- */
+/* ---- what hiredis does not survive ----------------------------------------------------------------- */
 
-/* hiredis 0.14 does not survive every failure, whatever its caller does; version 1.0 reports them. It calls abort() where it copies an address or makes
-   a dictionary, and does not look at what it got: */
-#define LOSES "hiredis 0.14: loses a command"       /* not a crash: one block is lost                                                    */
+/* hiredis 0.14 does not survive every failure, whatever its caller does; version 1.0 reports them. It
+   calls abort() where it copies an address or makes a dictionary, and does not look at what it got: */
+#define LOSES "hiredis 0.14: loses a command"       // not a crash: one block is lost
 typedef struct excuse { const char *call, *inside, *outside, *why; } excuse;
 static const excuse excuses[] = {
 #if HIREDIS_MAJOR < 1
@@ -42,26 +43,29 @@ static void memory_failed(const char *call) {
         if (!dladdr(frames[i], &info) || !strstr(info.dli_fname, "hiredis")) continue;
         names[count++] = info.dli_sname ? info.dli_sname : "";
         size_t len = strlen(board->where);
-        snprintf(board->where + len, sizeof board->where - len, ", %.60s", info.dli_sname ? info.dli_sname : "(static)");
+        snprintf(board->where + len, sizeof board->where - len, ", %.60s",
+                 info.dli_sname ? info.dli_sname : "(static)");
     }
     for (const excuse *x = excuses; x->call && count > 0; x++) {
         bool outside = false;
         for (int i = 1; i < count; i++) outside = outside || !strcmp(names[i], x->outside);
-        if (!board->excuse[0] && outside && !strcmp(x->call, call) && !strcmp(x->inside, names[0])) snprintf(board->excuse, sizeof board->excuse, "%s", x->why);
+        if (!board->excuse[0] && outside && !strcmp(x->call, call) && !strcmp(x->inside, names[0]))
+            snprintf(board->excuse, sizeof board->excuse, "%s", x->why);
     }
     fault_armed = was;
 }
 #if HIREDIS_MAJOR < 1
 void abort(void) {
     Dl_info info;
-    if (fault.hit && memory_fails && dladdr(__builtin_return_address(0), &info) && strstr(info.dli_fname, "libhiredis"))
+    if (fault.hit && memory_fails && dladdr(__builtin_return_address(0), &info)
+        && strstr(info.dli_fname, "libhiredis"))
         snprintf(board->excuse, sizeof board->excuse, "hiredis 0.14 calls abort()");
     raise(SIGABRT);
     _exit(1);
 }
 #endif
 
-/* ---- a name server ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- a name server --------------------------------------------------------------------------------- */
 
 static int dns = -1;
 
@@ -72,7 +76,8 @@ static void dns_serve(void) {
     socklen_t len = sizeof from;
     static const unsigned char answer[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1};
     ssize_t n;
-    while ((n = recvfrom(dns, q, sizeof q - sizeof answer, MSG_DONTWAIT, (struct sockaddr *)&from, &len)) > 12) {
+    while ((n = recvfrom(dns, q, sizeof q - sizeof answer, MSG_DONTWAIT, (struct sockaddr *)&from, &len))
+           > 12) {
         q[2] = 0x81; q[3] = 0x80; q[7] = 1;
         memcpy(q + n, answer, sizeof answer);
         (void)sendto(dns, q, (size_t)n + sizeof answer, 0, (struct sockaddr *)&from, len);
@@ -86,7 +91,9 @@ static bool dns_start(void) {
     at.sin_family = AF_INET;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     dns = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (dns < 0 || bind(dns, (struct sockaddr *)&at, sizeof at) != 0 || getsockname(dns, (struct sockaddr *)&at, &len) != 0) return false;
+    if (dns < 0 || bind(dns, (struct sockaddr *)&at, sizeof at) != 0
+        || getsockname(dns, (struct sockaddr *)&at, &len) != 0)
+        return false;
     dns_port = ntohs(at.sin_port);
     return true;
 }
@@ -96,41 +103,65 @@ static bool text_file(char *name, size_t cap, const char *base, const char *text
     return f && fputs(text, f) >= 0 && fclose(f) == 0;
 }
 
-/* ---- runs --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------------ */
 
 static server *redis;
-static redisContext *witness;       /* a connection of the test's own                                                                    */
-static char job[32], taken[32];     /* what the players contest; what a stranger has, for good                                             */
-static bool shared;                 /* two elections on one connection: a for the job, b for what is taken                               */
-static leader_redis client_of[PLAYERS];
+static redisContext *witness;       // a connection of the test's own
+static char job[32], taken[32];     // what the players contest; what a stranger has, for good
+static bool shared;                 // two elections on one connection: a for the job, b for what is taken
+static leader_redis_client client_of[PLAYERS];
 static leader_redis_election election_of[PLAYERS];
 static int64_t skipped_ms;
 
 static leader_backend backend_of(int i) {
-    static const char *const hosts[PLAYERS] = {"127.0.0.1", "local.faults", "remote.faults"};   /* a number, from the file, from DNS */
-    leader_redis_settings how;
+    // a number, from the file, from DNS
+    static const char *const hosts[PLAYERS] = {"127.0.0.1", "local.faults", "remote.faults"};
+    leader_redis_config how;
     memset(&how, 0, sizeof how);
     how.host = hosts[i];
     how.port = redis->port;
     how.db = 1;
-    if (shared && i == PLAYER_B) return leader_redis_backend(&election_of[i], &client_of[PLAYER_A], taken);
-    leader_redis_init(&client_of[i], &how);
-    return leader_redis_backend(&election_of[i], &client_of[i], job);
+    if (shared && i == PLAYER_B)
+        return leader_redis_shared_backend(&election_of[i], &client_of[PLAYER_A], taken);
+    leader_redis_client_init(&client_of[i], &how);
+    return leader_redis_shared_backend(&election_of[i], &client_of[i], job);
 }
 
 static const char *witnessed(const char *command, const char *key, const char *more) {
     static char text[300];
     redisReply *reply = (redisReply *)redisCommand(witness, more ? "%s %s %s" : "%s %s", command, key, more);
-    snprintf(text, sizeof text, "%s", reply && reply->type == REDIS_REPLY_STRING ? reply->str : reply ? "" : "no reply");
+    snprintf(text, sizeof text, "%s",
+             reply && reply->type == REDIS_REPLY_STRING ? reply->str
+             : reply                                    ? ""
+                                                        : "no reply");
     freeReplyObject(reply);
     return text;
 }
 
 static void take_for_a_stranger(void) {
-    char key[64], other[64];
+    char key[64], other[120];
     snprintf(key, sizeof key, "leader:%s", taken);
-    snprintf(other, sizeof other, "{leader:%s}:witness", taken);
-    freeReplyObject(redisCommand(witness, "EVAL %s 2 %s %s stranger 00000000000000aa 00000000000000000001 600000 00000000000000000000 0 1 0 0", leader_redis_script_[LEADER_REDIS_ACQUIRE_].lua, key, other));
+    snprintf(other, sizeof other, "leader:%s:witness:{leader:%s}", taken, taken);
+    const char *argv[] = {"EVAL",
+                          leader_redis_script_text_,
+                          "2",
+                          key,
+                          other,
+                          "acquire",
+                          "stranger",
+                          "00000000000000aa",
+                          "00000000000000000001",
+                          "600000",
+                          "",
+                          "0",
+                          "00000000000000000000",
+                          "0",
+                          "1",
+                          "0",
+                          "0",
+                          "none",
+                          ""};
+    freeReplyObject(redisCommandArgv(witness, 19, argv, NULL));
 }
 
 static void checked(void) {
@@ -142,10 +173,12 @@ static void checked(void) {
     snprintf(begin, sizeof begin, "%llu ", (unsigned long long)S.p[who].token);
     last = S.p[who].token;
     const char *record = witnessed("GET", key, NULL);
-    if (leading() == who && strncmp(record, begin, strlen(begin)) != 0) wrong("FALSE LEADER: %s with token %s, and the record is '%s'", S.p[who].cfg.identity, begin, record);
+    if (leading() == who && strncmp(record, begin, strlen(begin)) != 0)
+        wrong("FALSE LEADER: %s with token %s, and the record is '%s'", S.p[who].cfg.identity, begin, record);
 }
 
-/* While a request is under way the sockets decide, for a while: an answer that never comes must not cost real time. */
+/* While a request is under way the sockets decide, for a while: an answer that never comes must not cost
+   real time. */
 static void let_pass(int wait_ms) {
     struct pollfd fds[PLAYERS * LEADER_FDS_MAX];
     leader_fd mine[LEADER_FDS_MAX];
@@ -154,10 +187,10 @@ static void let_pass(int wait_ms) {
     dns_serve();
     for (int i = 0; i < PLAYERS; i++) {
         if (!S.p[i].open) continue;
-        busy = busy || S.p[i].me.op != LEADER_OP_NONE_;
+        busy = busy || S.p[i].me.request.op != LEADER_OP_NONE_;
         for (int k = 0, n = leader_fds(&S.p[i].me, mine); k < n; k++, count++) {
             fds[count].fd = (int)mine[k].fd;
-            fds[count].events = (short)((mine[k].events & LEADER_READ ? POLLIN : 0) | (mine[k].events & LEADER_WRITE ? POLLOUT : 0));
+            fds[count].events = leader_poll_events(mine[k].events);
         }
     }
     if (poll(fds, count, busy ? 5 : 0) == 0) skipped_ms += wait_ms;
@@ -165,7 +198,7 @@ static void let_pass(int wait_ms) {
 }
 
 static void prepare(void) {
-    char key[64];
+    char key[120];
     snprintf(job, sizeof job, "job-%ld", (long)getpid());
     snprintf(taken, sizeof taken, "taken-%ld", (long)getpid());
     snprintf(key, sizeof key, "leader:%s", job);
@@ -174,7 +207,7 @@ static void prepare(void) {
         freeReplyObject(redisCommand(witness, "SELECT 1"));
     }
     witnessed("DEL", key, NULL);
-    snprintf(key, sizeof key, "{leader:%s}:witness", job);
+    snprintf(key, sizeof key, "leader:%s:witness:{leader:%s}", job, job);
     witnessed("DEL", key, NULL);
     if (shared) take_for_a_stranger();
     S.now_ms = S.led_ms = clock_ms() + skipped_ms;
@@ -193,8 +226,10 @@ static void play_shared(void) {
     enter_stage(PLAYER_B);
     for (int rounds = 0; rounds < 4; rounds++) {
         until_led(0);
-        while (S.p[PLAYER_A].me.op != LEADER_OP_NONE_ || S.p[PLAYER_B].me.op != LEADER_OP_NONE_) beat();
-        S.p[PLAYER_A].me.next_ms = S.p[PLAYER_B].me.next_ms = S.now_ms;
+        while (S.p[PLAYER_A].me.request.op != LEADER_OP_NONE_
+               || S.p[PLAYER_B].me.request.op != LEADER_OP_NONE_)
+            beat();
+        S.p[PLAYER_A].me.plan.next_ms = S.p[PLAYER_B].me.plan.next_ms = S.now_ms;
         beat();
     }
     until_led(0);
@@ -218,25 +253,27 @@ static bool set_up(void) {
     char ports[64];
     void *frame;
     if (redis) return true;
-    backtrace(&frame, 1);           /* it loads a library the first time                                                                 */
+    backtrace(&frame, 1);           // it loads a library the first time
     snprintf(ports, sizeof ports, "nameserver 127.0.0.1\n");
     redis = server_start("");
-    return redis->pid > 0 && dns_start() && text_file(hosts_file, sizeof hosts_file, "hosts", "# here\n127.0.0.1 elsewhere.faults local.faults\n")
-        && text_file(resolv_conf, sizeof resolv_conf, "resolv.conf", ports);
+    return redis->pid > 0 && dns_start()
+           && text_file(hosts_file, sizeof hosts_file, "hosts",
+                        "# here\n127.0.0.1 elsewhere.faults local.faults\n")
+           && text_file(resolv_conf, sizeof resolv_conf, "resolv.conf", ports);
 }
 
-UTEST(redis_faults, whichever_system_call_fails_there_is_one_leader_at_most_and_soon_one_again) {
+UTEST(redis_faults, one_leader_whichever_system_call_fails) {
     ASSERT_TRUE(set_up());
     memory_fails = false;
     EXPECT_EQ(0, sweep("redis, system calls", 4));
 }
-UTEST(redis_faults, whichever_allocation_fails_there_is_one_leader_at_most_and_soon_one_again) {
+UTEST(redis_faults, one_leader_whichever_allocation_fails) {
     ASSERT_TRUE(set_up());
     memory_fails = true;
     EXPECT_EQ(0, sweep("redis, allocations", 4));
 }
 
-UTEST(redis_faults, whichever_allocation_fails_no_election_gets_the_answer_to_another_ones_request) {
+UTEST(redis_faults, no_answer_goes_astray_whichever_allocation_fails) {
     ASSERT_TRUE(set_up());
     shared = memory_fails = true;
     EXPECT_EQ(0, sweep("redis, allocations, one connection for two elections", 4));
