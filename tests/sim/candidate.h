@@ -8,10 +8,11 @@ static int64_t candidate_clock(void *user) {
 
 static uint64_t sim_random(void) { return rng_next(sim.running ? &sim.running->rng : &sim.rng); }
 
-/* ---- the store's backend, with a point for stalls on both sides of every call and the checker looking on ------------- */
+/* ---- the store's backend, with a point for stalls on both sides of every call, and the checker ---- */
 typedef leader_result (*backend_call)(void *, const leader_request *, leader_record *);
 
-static leader_result seam_ask(candidate *c, op_kind op, backend_call call, const leader_request *rq, leader_record *seen) {
+static leader_result seam_ask(candidate *c, op_kind op, backend_call call, const leader_request *rq,
+                              leader_record *seen) {
     sim_point(c, POINT_CALL);
     if (c->request_seq != rq->seq) check_request(c, op, rq);
     leader_result result = call(c->inner.self, rq, seen);
@@ -53,10 +54,27 @@ static void seam_close(void *self) {
     if (c->inner.close) c->inner.close(c->inner.self);
 }
 
+static leader_backend store_backend(candidate *c) {
+    switch (sim.store) {
+    case STORE_REDIS:
+        return redis_backend(c);
+    case STORE_K8S:
+        return k8s_backend(c);
+    case STORE_ETCD:
+        return etcd_backend(c);
+    case STORE_PG:
+        return pg_backend(c);
+    case STORE_REGISTER:
+        return shelf_backend(c);
+    default:
+        return vfs_backend(c);
+    }
+}
+
 static leader_backend seam_backend(candidate *c) {
     leader_backend b;
     memset(&b, 0, sizeof b);
-    c->inner  = sim.store == STORE_TTL ? ttl_backend(c) : sim.store == STORE_CAS ? cas_backend(c) : vfs_backend(c);
+    c->inner  = store_backend(c);
     b.self    = c;
     b.acquire = seam_acquire;
     b.renew   = seam_renew;
@@ -69,7 +87,7 @@ static leader_backend seam_backend(candidate *c) {
     return b;
 }
 
-/* ---- callbacks --------------------------------------------------------------------------------------------------------- */
+/* ---- callbacks --------------------------------------------------------------------------------- */
 
 /* Callbacks may stop and resign; ticking or closing in one must change nothing and be told so. */
 static void callback_mischief(candidate *c) {
@@ -78,8 +96,14 @@ static void callback_mischief(candidate *c) {
     switch (rng_range(&c->rng, 0, 3)) {
     case 0: note(c, "resigns in a callback"); leader_resign(&c->leader, 0); break;
     case 1: note(c, "stops in a callback");   leader_stop(&c->leader);      break;
-    case 2: if (leader_tick(&c->leader) != 100)   violation(&run.others, "%d: a tick in a callback did not answer 100", c->number); break;
-    default: if (leader_close(&c->leader, 0) != LEADER_E_REENTRANT) violation(&run.others, "%d: close in a callback was let in", c->number); break;
+    case 2:
+        if (leader_tick(&c->leader) != 100)
+            violation(&run.others, "%d: a tick in a callback did not answer 100", c->number);
+        break;
+    default:
+        if (leader_close(&c->leader, 0) != LEADER_E_REENTRANT)
+            violation(&run.others, "%d: close in a callback was let in", c->number);
+        break;
     }
 }
 
@@ -125,9 +149,12 @@ static void on_log(void *user, leader_level level, const char *text) {
     note((candidate *)user, "log %d: %s", (int)level, text);
 }
 
-static void on_fd(void *user, intptr_t fd, int events) { (void)user; (void)fd; (void)events; }
+static void on_fd(void *user, intptr_t fd, int events) {
+    (void)user;
+    tcp_told(sim.running, (int)fd, events);
+}
 
-/* ---- life ---------------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------- */
 static leader_config candidate_config(candidate *c) {
     const candidate_plan *p = &c->plan;
     leader_config cfg;
@@ -151,7 +178,7 @@ static leader_config candidate_config(candidate *c) {
     cfg.on_started_leading = on_started;
     cfg.on_stopped_leading = on_stopped;
     cfg.on_new_leader      = on_new_leader;
-    cfg.on_log             = run.timeline ? on_log : NULL;
+    cfg.on_log             = on_log;
     cfg.user               = c;
     cfg.on_fd              = p->plain_sleep ? NULL : on_fd;
     cfg.clock_ms           = candidate_clock;
@@ -174,7 +201,7 @@ static void candidate_turn(candidate *c) {
             violation(&run.others, "%d: leader_wait did not wait", c->number);
         if (result != LEADER_OK && result != LEADER_E_TIMEOUT && result != LEADER_E_STATE)
             violation(&run.others, "%d: leader_wait answered %s", c->number, leader_strerror(result));
-        if (result == LEADER_E_STATE) {                                         /* an observer, or on its way to the end */
+        if (result == LEADER_E_STATE) {  // an observer, or on its way to the end
             int due_ms = leader_due_ms(&c->leader);
             candidate_sleep(c, due_ms > 0 ? due_ms : 1);
         }
@@ -202,8 +229,19 @@ static void candidate_main(void) {
     coroutine_leave(&c->co);
 }
 
+/* A cautious start waits out a lease of its own. If somebody's is longer, the operator waits as well
+   before he starts it. */
+static bool start_waits(const candidate *c) {
+    int64_t safe_us = sim.wiped_us + slowest_us(2 * sim.lease_max_ms);
+    bool waits = sim.wiped_us > 0 && c->plan.lease_ms < sim.lease_max_ms && sim.now_us < safe_us;
+    if (waits) {
+        plan_event(safe_us, EV_START, c->number, c->generation, -1);
+    }
+    return waits;
+}
+
 static void candidate_start(candidate *c) {
-    if (c->up) return;
+    if (c->up || start_waits(c)) return;
     c->incarnation++;
     c->generation++;
     c->up = true;
@@ -212,7 +250,10 @@ static void candidate_start(candidate *c) {
     c->close_ms = -1;
     memset(&c->client, 0, sizeof c->client);
     memset(&c->leader, 0, sizeof c->leader);
+    memset(&c->engine, 0, sizeof c->engine);
+    memset(c->waiting, 0, sizeof c->waiting);
     memset(&c->file, 0, sizeof c->file);
+    c->naive_len = 0;
     check_forget(c);
     coroutine_make(&c->co, c->number, candidate_main);
     note(c, "starts%s%s", c->plan.observer ? " as an observer" : "", c->plan.cautious ? ", cautious" : "");
@@ -225,15 +266,19 @@ static void candidate_die(candidate *c, bool crashed) {
     c->up = c->live = false;
     c->generation++;
     vfs_process_ends(c);
+    tcp_process_ends(c);
+    http_empty_inbox(c->number);
+    pg_process_ends(c);
+    mem_process_ends(c, crashed);
     if (sim.forgets) c->plan.cautious = true;
-    if (sim.phase > PHASE_CALM) return;                              /* the killed leader stays dead until all is measured */
+    if (sim.phase > PHASE_CALM) return;  // the killed leader stays dead until all is measured
     int64_t pause_us = sim.phase == PHASE_CALM ? 0 : rng_log(&sim.rng, 1000, 2000 * sim.lease_max_ms);
     plan_event(sim.now_us + pause_us, EV_START, c->number, c->generation, -1);
 }
 
 static void candidate_run(candidate *c, uint32_t generation) {
     if (!c->up || c->generation != generation) return;
-    check_leaders(c);                                                     /* time has passed for it: has its term lapsed? */
+    check_leaders(c);  // time has passed for it: has its term lapsed?
     sim.running = c;
     coroutine_resume(&c->co);
     sim.running = NULL;

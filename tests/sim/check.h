@@ -1,30 +1,27 @@
-/* What must hold, whatever happens. Each check states a promise of leader.h in its own terms: nothing here looks inside. */
+/* What must hold, whatever happens. Each check states a promise of leader.h in its own terms: nothing here
+   looks inside. */
 
 static void scenario_leads(candidate *c);
 static void scenario_stops_leading(candidate *c);
-
-static int64_t plan_deadline_ms(const candidate_plan *p) { return p->deadline_ms ? p->deadline_ms : p->lease_ms * 2 / 3; }
-static int64_t plan_renew_ms(const candidate_plan *p) { return p->renew_ms ? p->renew_ms : p->lease_ms / 3; }
-static int64_t plan_retry_ms(const candidate_plan *p) {
-    return p->retry_ms ? p->retry_ms : plan_renew_ms(p) < 2000 ? plan_renew_ms(p) : 2000;
-}
 
 static int64_t plan_renew_retry_ms(const candidate_plan *p) {
     int64_t ms = (plan_deadline_ms(p) - plan_renew_ms(p)) / 10;
     return ms < 1 ? 1 : ms < 500 ? ms : 500;
 }
 
-static void check_forget(candidate *c) {                                                     /* a new process begins */
-    c->in_term = c->lapsed = c->said_unhealthy = c->seen_holder = false;
-    c->drained = true;                                                                       /* it has led nothing yet */
+static void check_forget(candidate *c) {  // a new process begins
+    c->in_term = c->lapsed = c->said_unhealthy = c->seen_record = false;
+    c->drained = true;  // it has led nothing yet
     c->term_token = c->seen_token = c->request_seq = 0;
     c->valid_until_ms = c->hold_until_ms = INT64_MIN;
     c->start_count = c->renew_count = 0;
+    c->longest_ms = 0;
     c->terms = 0;
 }
 
-/* At most one leader. A candidate turns leader only while it runs itself, so it is enough to ask about the one that has just
-   run: if it leads, nobody else may, and it must have a success to show that is younger than its renew deadline. */
+/* At most one leader. A candidate turns leader only while it runs itself, so it is enough to ask about the
+   one that has just run: if it leads, nobody else may, and it must have a success to show that is younger
+   than its renew deadline. */
 static void check_leaders(candidate *c) {
     candidate *was = sim.running;
     sim.running = NULL;
@@ -32,29 +29,34 @@ static void check_leaders(candidate *c) {
     if (!leads && c->in_term) c->lapsed = true;
     if (leads) {
         int64_t now_ms = candidate_ms(c);
-        if (c->in_term && c->lapsed) violation(&run.others, "%d leads again in a term that was over", c->number);
+        if (c->in_term && c->lapsed)
+            violation(&run.others, "%d leads again in a term that was over", c->number);
         if (now_ms >= c->valid_until_ms)
-            violation(&run.others, "%d leads at %lld although its last success counts only until %lld", c->number,
-                      (long long)now_ms, (long long)c->valid_until_ms);
+            violation(&run.others, "%d leads at %lld although its last success counts only until %lld",
+                      c->number, (long long)now_ms, (long long)c->valid_until_ms);
         if (now_ms < c->hold_until_ms)
-            violation(&run.others, "%d leads while it should hold off, the store having forgotten a holder", c->number);
+            violation(&run.others, "%d leads while it should hold off, the store having forgotten a holder",
+                      c->number);
         for (int i = 0; i < sim.count; i++) {
             candidate *o = &sim.all[i];
             if (o == c || !o->live) continue;
             if (leader_is_leader(&o->leader))
-                violation(&run.overlaps, "two leaders: %d (token %llu, %lld ms left) and %d (token %llu, %lld ms left)",
-                          c->number, (unsigned long long)leader_token(&c->leader), (long long)leader_remaining_ms(&c->leader),
-                          o->number, (unsigned long long)leader_token(&o->leader), (long long)leader_remaining_ms(&o->leader));
-            else if (leader_remaining_ms(&o->leader) > 0)
-                violation(&run.others, "%d leads while %d is told that it has %lld ms to finish", c->number, o->number,
+                violation(&run.overlaps,
+                          "two leaders: %d (token %llu, %lld ms left) and %d (token %llu, %lld ms left)",
+                          c->number, (unsigned long long)leader_token(&c->leader),
+                          (long long)leader_remaining_ms(&c->leader), o->number,
+                          (unsigned long long)leader_token(&o->leader),
                           (long long)leader_remaining_ms(&o->leader));
+            else if (leader_remaining_ms(&o->leader) > 0)
+                violation(&run.others, "%d leads while %d is told that it has %lld ms to finish", c->number,
+                          o->number, (long long)leader_remaining_ms(&o->leader));
         }
         scenario_leads(c);
     }
     sim.running = was;
 }
 
-/* ---- callbacks: strictly paired, strictly ordered ---------------------------------------------------------------------- */
+/* ---- callbacks: strictly paired, strictly ordered ---------------------------------------------- */
 static void check_started(candidate *c, uint64_t token) {
     candidate *was = sim.running;
     sim.running = NULL;
@@ -62,10 +64,11 @@ static void check_started(candidate *c, uint64_t token) {
     c->terms++;
     if (c->in_term) violation(&run.unpaired, "%d starts leading twice", c->number);
     uint64_t floor = sim.tokens_reset ? c->seen_token : sim.top_token;
-    /* Who stalled between the clock and the callback hears of a term that is over already: nobody can act on its token. */
+    /* Who stalled between the clock and the callback hears of a term that is over already: nobody can act
+       on its token. */
     if (token <= floor && leader_is_leader(&c->leader))
-        violation(&run.regressions, "%d leads with token %llu after token %llu", c->number, (unsigned long long)token,
-                  (unsigned long long)floor);
+        violation(&run.regressions, "%d leads with token %llu after token %llu", c->number,
+                  (unsigned long long)token, (unsigned long long)floor);
     if (token > sim.top_token) sim.top_token = token;
     sim.running = was;
     c->in_term    = true;
@@ -79,9 +82,10 @@ static void check_stopped(candidate *c, uint64_t token) {
     sim.running = NULL;
     if (!c->in_term) violation(&run.unpaired, "%d stops leading without having started", c->number);
     else if (token != c->term_token)
-        violation(&run.unpaired, "%d stops leading token %llu, but had started %llu", c->number, (unsigned long long)token,
-                  (unsigned long long)c->term_token);
-    if (leader_is_leader(&c->leader)) violation(&run.others, "%d still leads in on_stopped_leading", c->number);
+        violation(&run.unpaired, "%d stops leading token %llu, but had started %llu", c->number,
+                  (unsigned long long)token, (unsigned long long)c->term_token);
+    if (leader_is_leader(&c->leader))
+        violation(&run.others, "%d still leads in on_stopped_leading", c->number);
     c->in_term       = false;
     c->term_ended_ms = candidate_ms(c);
     scenario_stops_leading(c);
@@ -90,54 +94,81 @@ static void check_stopped(candidate *c, uint64_t token) {
 
 static void check_new_leader(candidate *c, const char *identity) {
     if (c->in_term && strcmp(identity, sim_name(c->name)) != 0)
-        violation(&run.unpaired, "%d hears of leader \"%s\" before its own term was stopped", c->number, identity);
+        violation(&run.unpaired, "%d hears of leader \"%s\" before its own term was stopped", c->number,
+                  identity);
 }
 
 static void check_drain_asked(candidate *c) {
-    if (c->in_term) violation(&run.unpaired, "%d is asked whether it has drained before it was told to stop", c->number);
+    if (c->in_term)
+        violation(&run.unpaired, "%d is asked whether it has drained before it was told to stop", c->number);
 }
 
 static void check_ended(candidate *c, bool crashed) {
     if (!crashed && c->in_term) violation(&run.unpaired, "%d closed without on_stopped_leading", c->number);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------------------------------- */
 
-/* How often a candidate may ask: one request per interval, and the few early attempts that leader.h allows itself. */
-static void check_rate(candidate *c, const char *what, int64_t *ring, unsigned *count, int64_t now_ms, int64_t interval_ms) {
+/* How often a candidate may ask: one request per interval, and the few early attempts that leader.h allows
+   itself. */
+static void check_rate(candidate *c, const char *what, int64_t *ring, unsigned *count, int64_t now_ms,
+                       int64_t interval_ms) {
     enum { RING = SIM_RATE_RING };
     if (*count >= RING && now_ms - ring[*count % RING] < interval_ms)
-        violation(&run.others, "%d sends %d %s requests within %lld ms, its interval being %lld", c->number, RING + 1, what,
-                  (long long)(now_ms - ring[*count % RING]), (long long)interval_ms);
+        violation(&run.others, "%d sends %d %s requests within %lld ms, its interval being %lld", c->number,
+                  RING + 1, what, (long long)(now_ms - ring[*count % RING]), (long long)interval_ms);
     ring[(*count)++ % RING] = now_ms;
 }
 
 static void check_request(candidate *c, op_kind op, const leader_request *rq) {
-    note(c, "asks to %s, seq %llu, reading %lld", op_names[op], (unsigned long long)rq->seq, (long long)rq->now_ms);
-    if (rq->seq < c->request_seq) violation(&run.others, "%d: seq went back to %llu", c->number, (unsigned long long)rq->seq);
-    if (rq->now_ms > candidate_ms(c)) violation(&run.others, "%d: reading %lld lies in the future", c->number, (long long)rq->now_ms);
+    note(c, "asks to %s, seq %llu, reading %lld", op_names[op], (unsigned long long)rq->seq,
+         (long long)rq->now_ms);
+    if (rq->seq < c->request_seq)
+        violation(&run.others, "%d: seq went back to %llu", c->number, (unsigned long long)rq->seq);
+    if (rq->now_ms > candidate_ms(c))
+        violation(&run.others, "%d: reading %lld lies in the future", c->number, (long long)rq->now_ms);
+    c->nonce       = rq->nonce;
     c->request_seq = rq->seq;
     c->request_op  = op;
     c->request_ms  = rq->now_ms;
-    if (c->plan.observer && op != OP_OBSERVE) violation(&run.others, "%d only observes, yet asks to %s", c->number, op_names[op]);
+    if (c->plan.observer && op != OP_OBSERVE)
+        violation(&run.others, "%d only observes, yet asks to %s", c->number, op_names[op]);
     if (op == OP_ACQUIRE && c->in_term)       violation(&run.others, "%d acquires what it leads", c->number);
-    if (op == OP_ACQUIRE && c->said_unhealthy) violation(&run.others, "%d acquires although it is unhealthy", c->number);
+    if (op == OP_ACQUIRE && c->said_unhealthy)
+        violation(&run.others, "%d acquires although it is unhealthy", c->number);
     if (op == OP_RENEW && c->in_term && c->tick_ms >= c->valid_until_ms)
-        violation(&run.others, "%d renews a term that ended at %lld", c->number, (long long)c->valid_until_ms);
-    if (op == OP_RELEASE && c->in_term)       violation(&run.others, "%d releases what it still leads", c->number);
-    if (op == OP_RELEASE && !c->drained)      violation(&run.others, "%d releases before it has drained", c->number);
+        violation(&run.others, "%d renews a term that ended at %lld", c->number,
+                  (long long)c->valid_until_ms);
+    if (op == OP_RELEASE && c->in_term)
+        violation(&run.others, "%d releases what it still leads", c->number);
+    if (op == OP_RELEASE && !c->drained)
+        violation(&run.others, "%d releases before it has drained", c->number);
     if (op == OP_ACQUIRE || op == OP_OBSERVE)
         check_rate(c, op_names[op], c->starts_ms, &c->start_count, rq->now_ms, plan_retry_ms(&c->plan));
     if (op == OP_RENEW)
-        check_rate(c, "renew", c->renew_starts_ms, &c->renew_count, rq->now_ms, plan_renew_retry_ms(&c->plan) * (SIM_RATE_RING / 2));
+        check_rate(c, "renew", c->renew_starts_ms, &c->renew_count, rq->now_ms,
+                   plan_renew_retry_ms(&c->plan) * (SIM_RATE_RING / 2));
 }
+
+static void check_longest(candidate *c, const char *holder) {
+    for (int i = 0; i < sim.count; i++) {
+        const candidate *o = &sim.all[i];
+        if (strcmp(holder, sim_name(o->name)) == 0 && o->plan.lease_ms > c->longest_ms) {
+            c->longest_ms = o->plan.lease_ms;
+        }
+    }
+}
+
+static bool saw_a_record(const candidate *c) { return c->seen_record; }
 
 static void check_answer(candidate *c, op_kind op, leader_result result, const leader_record *seen) {
     note(c, "is answered to %s: %s, holder \"%s\", token %llu, expires in %lld, hold off %lld", op_names[op],
-         leader_strerror(result), seen->holder, (unsigned long long)seen->token, (long long)seen->expires_in_ms,
-         (long long)seen->hold_off_ms);
-    if (seen->holder[0]) c->seen_holder = true;
-    if (seen->token > c->seen_token && !(result == LEADER_OK && (op == OP_ACQUIRE || op == OP_RENEW))) c->seen_token = seen->token;
+         leader_strerror(result), seen->holder, (unsigned long long)seen->token,
+         (long long)seen->expires_in_ms, (long long)seen->hold_off_ms);
+    if (seen->holder[0] || seen->token > 0) c->seen_record = true;
+    check_longest(c, seen->holder);
+    if (seen->token > c->seen_token && !(result == LEADER_OK && (op == OP_ACQUIRE || op == OP_RENEW)))
+        c->seen_token = seen->token;
     if (result != LEADER_OK || (op != OP_ACQUIRE && op != OP_RENEW)) return;
     c->valid_until_ms = c->request_ms + plan_deadline_ms(&c->plan);
     if (seen->hold_off_ms > 0) c->hold_until_ms = candidate_ms(c) + seen->hold_off_ms;
@@ -146,7 +177,8 @@ static void check_answer(candidate *c, op_kind op, leader_result result, const l
 static void check_ticked(candidate *c, int wait_ms) {
     candidate *was = sim.running;
     sim.running = NULL;
-    if (wait_ms < 1 || wait_ms > LEADER_WAIT_MAX_MS) violation(&run.others, "%d: leader_tick answered %d", c->number, wait_ms);
+    if (wait_ms < 1 || wait_ms > LEADER_WAIT_MAX_MS)
+        violation(&run.others, "%d: leader_tick answered %d", c->number, wait_ms);
     bool     leads = leader_is_leader(&c->leader);
     uint64_t token = leader_token(&c->leader);
     if (leads && !c->in_term) violation(&run.unpaired, "%d leads without on_started_leading", c->number);
@@ -154,7 +186,8 @@ static void check_ticked(candidate *c, int wait_ms) {
         violation(&run.others, "%d: leader_token says %llu, the term's is %llu, leads: %d", c->number,
                   (unsigned long long)token, (unsigned long long)c->term_token, leads);
     if (leads && leader_get_state(&c->leader) != LEADER_STATE_LEADER)
-        violation(&run.others, "%d leads in state %s", c->number, leader_state_name(leader_get_state(&c->leader)));
+        violation(&run.others, "%d leads in state %s", c->number,
+                  leader_state_name(leader_get_state(&c->leader)));
     sim.running = was;
 }
 
@@ -171,7 +204,8 @@ static void check_statistics(candidate *c) {
 static void check_known(const candidate *leader) {
     for (int i = 0; i < sim.count; i++) {
         char name[LEADER_IDENTITY_MAX + 1];
-        if (!sim.all[i].live || (i != leader->number && sim.all[i].name == leader->name)) continue;       /* twins cannot tell */
+        // twins cannot tell
+        if (!sim.all[i].live || (i != leader->number && sim.all[i].name == leader->name)) continue;
         leader_get_leader(&sim.all[i].leader, name, sizeof name);
         if (strcmp(name, sim_name(leader->name)) != 0)
             violation(&run.others, "%d believes that \"%s\" leads, but %d does", i, name, leader->number);

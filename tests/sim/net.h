@@ -1,8 +1,7 @@
-/* The network between candidates and store: requests and replies are late, lost, doubled and overtaken, and a request may
- * well be executed long after its sender gave it up. */
+/* The network between candidates and store: requests and replies are late, lost, doubled and overtaken,
+   and a request may well be executed long after its sender gave it up. */
 
-static void ttl_execute(message *m);
-static void cas_execute(message *m);
+static void shelf_execute(message *m);
 
 static int message_new(const message *m) {
     if (sim.pool_free < 0) {
@@ -24,7 +23,7 @@ static int message_new(const message *m) {
 
 static message message_take(int at) {
     message m = sim.pool[at];
-    sim.pool[at].id = 0;                                                                 /* not under way any more */
+    sim.pool[at].id = 0;  // not under way any more
     sim.pool[at].next_free = sim.pool_free;
     sim.pool_free = at;
     return m;
@@ -38,7 +37,8 @@ static int64_t net_delay_us(void) {
 }
 
 static bool net_loses(int64_t cut_until_us, fault_kind kind) {
-    if (sim.now_us >= cut_until_us && !(sim.phase == PHASE_CHAOS && rng_permille(&sim.net_rng, sim.lose_permille)))
+    if (sim.now_us >= cut_until_us
+        && !(sim.phase == PHASE_CHAOS && rng_permille(&sim.net_rng, sim.lose_permille)))
         return false;
     run.faults[kind]++;
     return true;
@@ -51,12 +51,17 @@ static bool net_doubles(fault_kind kind) {
 }
 
 /* The connection breaks: the client learns at once that something failed, and nothing about its request. */
+static void client_hears(client *cl, leader_news kind, const leader_entry *entry);
+
 static void net_reset(candidate *c) {
     client *cl = &c->client;
+    if (cl->listening) {
+        client_hears(cl, LEADER_NEWS_DEAF, &cl->reply.entry);
+        cl->listening = false;
+    }
     if (cl->wait_id == 0 || cl->answered) return;
     memset(&cl->reply, 0, sizeof cl->reply);
     cl->reply.result = LEADER_E_IO;
-    cl->reply.status = 0;
     cl->answered = true;
     candidate_wake(c);
 }
@@ -66,11 +71,12 @@ static void client_send(candidate *c, message *m) {
     m->who         = c->number;
     m->incarnation = c->incarnation;
     m->id          = ++sim.message_ids;
-    m->name        = c->name;
     cl->wait_id    = m->id;
-    cl->wait_op    = m->op;
     cl->answered   = false;
-    if (!c->seen_holder) cl->naive = *m;
+    if (!c->seen_record && m->op == OP_WRITE) {
+        cl->naive   = *m;
+        c->naive_us = sim.now_us;
+    }
     note(c, "sends %s #%llu", op_names[m->op], (unsigned long long)m->id);
     if (sim.now_us < sim.outage_us && rng_percent(&sim.net_rng, 50)) { net_reset(c); return; }
     if (net_loses(c->cut_requests_us, FAULT_LOST_REQUEST)) { note(c, "  (which is lost)"); return; }
@@ -78,13 +84,15 @@ static void client_send(candidate *c, message *m) {
     while (copies-- > 0) plan_event(sim.now_us + net_delay_us(), EV_REQUEST, c->number, 0, message_new(m));
 }
 
-/* The nastiest moment for a request that was long given up: the store has just forgotten everything, and nobody has asked since. */
+/* The nastiest moment for a request that was long given up: the store has just forgotten everything, and
+   nobody has asked since. */
 static void net_run_naive(candidate *c) {
     if (c->client.naive.id && c->client.naive.incarnation == c->incarnation)
-        plan_event(sim.now_us + rng_log(&sim.net_rng, 1, 1000), EV_REQUEST, c->number, 0, message_new(&c->client.naive));
+        plan_event(sim.now_us + rng_log(&sim.net_rng, 1, 1000), EV_REQUEST, c->number, 0,
+                   message_new(&c->client.naive));
 }
 
-static void net_request(int at) {                                                         /* a request reaches the store */
+static void net_request(int at) {  // a request reaches the store
     message m = message_take(at);
     candidate *c = &sim.all[m.who];
     if (sim.now_us < sim.outage_us) return;
@@ -92,82 +100,95 @@ static void net_request(int at) {                                               
     bool given_up = m.incarnation != c->incarnation || c->client.wait_id != m.id || c->client.answered;
     if (given_up) run.faults[FAULT_GIVEN_UP]++;
     bool error = sim.now_us < sim.errors_us;
-    leader_result failure = rng_percent(&sim.net_rng, 80) ? LEADER_E_IO : rng_percent(&sim.net_rng, 50) ? LEADER_E_AUTH
-                                                                                                    : LEADER_E_CORRUPT;
-    if (!error || rng_percent(&sim.net_rng, 50)) {                        /* some errors come after the deed was done */
-        if (sim.store == STORE_TTL) ttl_execute(&m); else cas_execute(&m);
-        note(NULL, "the store runs %s #%llu of %d.%u%s: %s, status %d, token %llu", op_names[m.op], (unsigned long long)m.id, m.who,
-             (unsigned)m.incarnation, given_up ? " (given up)" : "", leader_strerror(m.result), m.status,
-             (unsigned long long)m.token);
+    leader_result failure = rng_percent(&sim.net_rng, 80)   ? LEADER_E_IO
+                            : rng_percent(&sim.net_rng, 50) ? LEADER_E_AUTH
+                                                            : LEADER_E_CORRUPT;
+    if (!error || rng_percent(&sim.net_rng, 50)) {  // some errors come after the deed was done
+        shelf_execute(&m);
+        note(NULL,
+             "the store runs %s #%llu of %d.%u%s: %s, version %s, holder \"%s\", token %llu, hold off %lld",
+             op_names[m.op], (unsigned long long)m.id, m.who, (unsigned)m.incarnation,
+             given_up ? " (given up)" : "", leader_strerror(m.result), m.entry.version, m.entry.holder,
+             (unsigned long long)m.entry.token, (long long)m.entry.hold_off_ms);
     }
-    if (error) { m.result = failure; m.status = failure == LEADER_E_AUTH ? 403 : failure == LEADER_E_CORRUPT ? -1 : 500; }
+    if (error) {
+        m.result = failure;
+    }
     if (net_loses(c->cut_replies_us, FAULT_LOST_REPLY)) { note(NULL, "  (the reply is lost)"); return; }
     int copies = net_doubles(FAULT_DUP_REPLY) ? 2 : 1;
     while (copies-- > 0) plan_event(sim.now_us + net_delay_us(), EV_REPLY, m.who, 0, message_new(&m));
 }
 
-static void net_reply(int at) {                                                        /* a reply reaches its candidate */
+static void net_reply(int at) {  // a reply reaches its candidate
     message m = message_take(at);
     candidate *c = &sim.all[m.who];
     client *cl = &c->client;
     if (!c->up || m.incarnation != c->incarnation) return;
     bool mine = cl->wait_id == m.id && !cl->answered;
-    if (run.breaks.credit_late_reply && cl->wait_id != 0 && !cl->answered && cl->wait_op == m.op) mine = true;
-    if (!mine) { run.faults[FAULT_LATE_REPLY]++; note(c, "drops the late reply to #%llu", (unsigned long long)m.id); return; }
+    if (!mine) {
+        run.faults[FAULT_LATE_REPLY]++;
+        note(c, "drops the late reply to #%llu", (unsigned long long)m.id);
+        return;
+    }
     cl->reply    = m;
     cl->answered = true;
     candidate_wake(c);
 }
 
-static void net_notice(candidate *c) {                                              /* the store tells of a change */
-    if (!c->up || sim.now_us < c->cut_replies_us || sim.now_us < sim.outage_us) return;
-    c->client.noticed = true;
+static void client_hears(client *cl, leader_news kind, const leader_entry *entry) {
+    if (cl->news_count == CLIENT_NEWS) {
+        return;
+    }
+    client_news *n = &cl->news[cl->news_count++];
+    n->kind  = kind;
+    n->entry = *entry;
+}
+
+/* The store tells of a change. Some clients hear only that there was one. */
+static void net_notice(int at) {
+    message m = message_take(at);
+    candidate *c = &sim.all[m.who];
+    client *cl = &c->client;
+    bool cut = sim.now_us < c->cut_replies_us || sim.now_us < sim.outage_us;
+    if (!c->up || c->incarnation != m.incarnation || cut) {
+        return;
+    }
+    if (c->plan.vague_notice) {
+        client_hears(cl, LEADER_NEWS_CHANGED, &m.entry);
+    } else {
+        if (!cl->listening) {
+            client_hears(cl, LEADER_NEWS_LISTENING, &m.entry);
+        }
+        cl->listening = true;
+        client_hears(cl, LEADER_NEWS_RECORD, &m.entry);
+    }
     candidate_wake(c);
 }
 
-static void store_announce(void) {
-    for (int i = 0; i < sim.count; i++)
-        if (sim.all[i].up) plan_event(sim.now_us + net_delay_us(), EV_NOTICE, i, 0, -1);
-}
+/* ---- what read and write share ----------------------------------------------------------------- */
 
-/* ---- what both clients share ----------------------------------------------------------------------------------------- */
-
-static bool client_begins(candidate *c, const leader_request *rq) {
+static bool client_begins(candidate *c, uint64_t id, int64_t timeout_ms) {
     client *cl = &c->client;
-    if (cl->seq == rq->seq) return false;
-    cl->seq      = rq->seq;
-    cl->nonce    = rq->nonce;
+    if (cl->call_id == id) {
+        return false;
+    }
+    cl->call_id  = id;
     cl->wait_id  = 0;
     cl->answered = false;
-    cl->block_us = sim.now_us + candidate_span_us(c, rq->timeout_ms);
+    cl->block_us = sim.now_us + candidate_span_us(c, timeout_ms);
     return true;
 }
 
-/* Is a reply there? A backend over a plain blocking library waits for it inside the call. */
+/* Is a reply there? A register over a plain blocking library waits for it inside the call. */
 static bool client_answered(candidate *c) {
     client *cl = &c->client;
-    while (c->plan.blocking && !cl->answered && sim.now_us < cl->block_us) candidate_pause(c, cl->block_us, true);
-    if (c->plan.blocking && !cl->answered) cl->wait_id = 0;                                              /* gives up */
+    while (c->plan.blocking && !cl->answered && sim.now_us < cl->block_us) {
+        candidate_pause(c, cl->block_us, true);
+    }
+    if (c->plan.blocking && !cl->answered) {
+        cl->wait_id = 0;                                        // gives up
+    }
     bool answered = cl->answered;
     cl->answered = false;
     return answered;
-}
-
-static bool client_poll(void *self) {
-    candidate *c = (candidate *)self;
-    bool changed = c->client.noticed;
-    c->client.noticed = false;
-    return changed;
-}
-
-static void client_cancel(void *self) {
-    candidate *c = (candidate *)self;
-    c->client.wait_id  = 0;
-    c->client.answered = false;
-}
-
-static void client_see_holder(leader_record *seen, int holder, uint64_t token, int64_t expires_in_ms) {
-    if (holder) snprintf(seen->holder, sizeof seen->holder, "%s", sim_name(holder));
-    seen->token         = token;
-    seen->expires_in_ms = expires_in_ms;
 }

@@ -1,7 +1,8 @@
-/* A scenario: who takes part, what may go wrong and how often, then a calm in which the election must find a leader within a
- * stated bound, keep it, and replace it within a bound when it is killed and when it resigns. */
+/* A scenario: who takes part, what may go wrong and how often, then a calm in which the election must find
+   a leader within a stated bound, keep it, and replace it within a bound when it is killed and when it
+   resigns. */
 
-/* ---- drawing one ---------------------------------------------------------------------------------------------------------- */
+/* ---- drawing one ------------------------------------------------------------------------------- */
 static void draw_plan(candidate *c, int64_t base_ms, bool mixed) {
     sim_rng *r = &sim.rng;
     candidate_plan *p = &c->plan;
@@ -10,7 +11,8 @@ static void draw_plan(candidate *c, int64_t base_ms, bool mixed) {
     if (rng_percent(r, 30)) p->deadline_ms = p->lease_ms * rng_range(r, 50, 90) / 100;
     if (rng_percent(r, 30)) p->renew_ms = plan_deadline_ms(p) * rng_range(r, 20, 60) / 100;
     if (plan_renew_ms(p) >= plan_deadline_ms(p) * 3 / 4) p->renew_ms = plan_deadline_ms(p) / 2;
-    if (rng_percent(r, p->lease_ms > 20000 ? 85 : 30)) p->retry_ms = rng_log(r, p->lease_ms / 30, p->lease_ms / 2);
+    if (rng_percent(r, p->lease_ms > 20000 ? 85 : 30))
+        p->retry_ms = rng_log(r, p->lease_ms / 30, p->lease_ms / 2);
     p->retry_max_ms     = rng_percent(r, 20) ? 0 : rng_log(r, p->lease_ms, p->lease_ms * 6);
     p->renew_retries    = rng_percent(r, 80) ? 0 : rng_percent(r, 50) ? -1 : 1;
     p->drain_ms         = rng_percent(r, 50) ? 0 : rng_log(r, 1, p->lease_ms * 2);
@@ -22,25 +24,27 @@ static void draw_plan(candidate *c, int64_t base_ms, bool mixed) {
     p->plain_sleep      = rng_percent(r, 15);
     p->blocking         = rng_percent(r, 15);
     p->waits            = rng_percent(r, 15);
+    p->no_notice        = rng_percent(r, 15);
+    p->vague_notice     = rng_percent(r, 30);
     p->observer         = c->number > 0 && rng_percent(r, 8);
     p->host             = c->number;
 }
 
-/* Clock rates: any two within what the lease allows, the TTL store's server (rate 1) included. */
+/* Clock rates: any two within what the lease allows, the Redis server (rate 1) included. */
 static void draw_rates(void) {
     sim_rng *r = &sim.rng;
-    int64_t room = INT64_MAX, shortest_ms = INT64_MAX, latest_ms = 0;
+    int64_t room = INT64_MAX;
     for (int i = 0; i < sim.count; i++) {
         const candidate_plan *p = &sim.all[i].plan;
         /* A reading is cut to whole milliseconds on both sides: that much is kept clear of the limit. */
         int64_t own = (p->lease_ms - 4) * SIM_RATE_ONE / (plan_deadline_ms(p) + 4);
         if (own < room) room = own;
-        if (p->lease_ms < shortest_ms) shortest_ms = p->lease_ms;
-        if (plan_deadline_ms(p) > latest_ms) latest_ms = plan_deadline_ms(p);
     }
-    if (sim.forgets) room = (shortest_ms - 4) * SIM_RATE_ONE / (latest_ms + 4);       /* own leases are waited for, too */
-    int64_t spread = sim.bent == BENT_EDGE ? room : rng_percent(r, 40) ? SIM_RATE_ONE : rng_percent(r, 50) ? room : rng_range(r, SIM_RATE_ONE, room);
-    if (run.breaks.rates_past_limit) spread = room * 5 / 4;
+    int64_t spread = sim.bent == BENT_EDGE ? room
+                     : rng_percent(r, 40)  ? SIM_RATE_ONE
+                     : rng_percent(r, 50)  ? room
+                                           : rng_range(r, SIM_RATE_ONE, room);
+    if (asked.breaks.rates_past_limit) spread = room * 5 / 4;
     sim.rate_lo = SIM_RATE_ONE * (int64_t)SIM_RATE_ONE / rng_range(r, SIM_RATE_ONE, spread) + 1;
     sim.rate_hi = sim.rate_lo * spread / SIM_RATE_ONE - 1;
     if (sim.rate_hi < sim.rate_lo) sim.rate_hi = sim.rate_lo;
@@ -55,10 +59,11 @@ static void draw_network(int64_t base_ms) {
     sim_rng *r = &sim.rng;
     sim.delay_lo_us = rng_log(r, 50, 2000);
     sim.calm_us     = sim.delay_lo_us + rng_log(r, 100, base_ms * 20);
-    sim.delay_hi_us = rng_percent(r, 90) ? sim.calm_us : sim.calm_us + rng_range(r, base_ms * 20, base_ms * 100);
+    sim.delay_hi_us =
+        rng_percent(r, 90) ? sim.calm_us : sim.calm_us + rng_range(r, base_ms * 20, base_ms * 100);
     sim.tail_us     = sim.delay_hi_us + rng_log(r, base_ms * 100, base_ms * 3000);
     sim.tail_permille      = rng_percent(r, 40) ? 0 : (int)rng_log(r, 1, 200);
-    if (sim.bent == BENT_EDGE) {                         /* now and then a request under way for most of its time-out */
+    if (sim.bent == BENT_EDGE) {  // now and then a request under way for most of its time-out
         sim.delay_hi_us   = sim.calm_us;
         sim.tail_us       = sim.calm_us + base_ms * rng_range(r, 50, 200);
         sim.tail_permille = (int)rng_range(r, 50, 300);
@@ -72,7 +77,7 @@ static void draw_often(fault_kind kind) {
 }
 
 static void draw_faults(void) {
-    static const char letters[STORE_KINDS] = { 't', 'c', 'f' };
+    static const char letters[STORE_KINDS] = { 'r', 'k', 'c', 'f', 'e', 'p' };
     int percent = sim.bent == BENT_NOT ? 30 : 8;
     for (int f = 0; f < FAULT_KINDS; f++) {
         sim.mean_us[f] = 0;
@@ -86,6 +91,11 @@ static void draw_faults(void) {
     draw_often(FAULT_WIPE);
     draw_often(FAULT_CRASH);
     draw_often(FAULT_STOP);
+    draw_often(FAULT_STALL);
+    if (rng_percent(&sim.rng, 50)) {                            // some see the record only when it is free
+        draw_often(FAULT_UNHEALTHY);
+        draw_often(FAULT_RESIGN);
+    }
     sim.forgets = true;
 }
 
@@ -102,7 +112,7 @@ static void draw_hosts(void) {
     }
     vfs.local   = one_kernel;
     vfs.portion = rng_percent(r, 50) ? 40 : (int)rng_range(r, 1, 3);
-    if (one_kernel) {                                               /* one machine has one clock, whatever it is called */
+    if (one_kernel) {  // one machine has one clock, whatever it is called
         for (int i = 1; i < sim.count; i++) sim.clocks[i].rate = sim.clocks[0].rate;
         sim.mean_us[FAULT_RATE] = 0;
     }
@@ -127,51 +137,103 @@ static void draw_scenario(uint64_t seed, store_kind store) {
         draw_plan(c, base_ms, mixed);
         if (c->plan.lease_ms > sim.lease_max_ms) sim.lease_max_ms = c->plan.lease_ms;
     }
-    if (twins) {                                                              /* two processes by mistake under one name */
+    if (twins) {  // two processes by mistake under one name
         sim.all[1].name = sim.all[0].name;
         sim.all[0].plan.reclaim = sim.all[1].plan.reclaim = false;
     }
     sim.bent = rng_percent(r, 20) ? BENT_EDGE : rng_percent(r, 15) ? BENT_WIPED : BENT_NOT;
     draw_network(base_ms);
     draw_faults();
-    if (mixed && sim.forgets) for (int i = 0; i < sim.count; i++) {    /* a lease that nobody remembers is waited for only */
-        candidate_plan *p = &sim.all[i].plan;                         /* as long as the waiter's own                      */
-        p->lease_ms = base_ms + (p->lease_ms - base_ms) / 16;
-        p->deadline_ms = p->renew_ms = 0;
-    }
     draw_rates();
     for (int i = 0; i < sim.count; i++) {
         sim_clock k = { rng_log(r, 1, 1000000000) * 1000 + rng_range(r, 0, 999), 0, draw_rate() };
         sim.clocks[i] = k;
     }
+    shelf.counts = rng_percent(r, 50);
+    shelf.knows_deaths = rng_percent(r, 30);
+    etcd.users = store == STORE_ETCD && rng_percent(r, 50);
+    sim.yield_permille = store == STORE_FILE && rng_percent(r, 60) ? (int)rng_log(r, 2, 300) : 0;
+    memset(vfs.skew_ms, 0, sizeof vfs.skew_ms);
+    for (int i = 0; store == STORE_K8S && i < sim.count; i++) {
+        vfs.skew_ms[i] = rng_percent(r, 60) ? 0 : rng_range(r, -3600000, 3600000);
+    }
     if (store == STORE_FILE) draw_hosts();
 }
 
-/* ---- faults ----------------------------------------------------------------------------------------------------------------- */
-static candidate *pick_up(void) {
+/* ---- faults ------------------------------------------------------------------------------------ */
+typedef bool (*candidate_test)(const candidate *c);
+
+static bool is_live(const candidate *c) { return c->live; }
+
+static bool is_leading(const candidate *c) { return c->live && c->in_term; }
+
+static bool is_holding_off(const candidate *c) { return c->live && candidate_ms(c) < c->hold_until_ms; }
+
+static candidate *pick_one(candidate_test fits) {
     int from = (int)rng_range(&sim.rng, 0, sim.count - 1);
-    bool wants_leader = rng_percent(&sim.rng, 50);
-    for (int pass = wants_leader ? 0 : 1; pass < 2; pass++)
-        for (int i = 0; i < sim.count; i++) {
-            candidate *c = &sim.all[(from + i) % sim.count];
-            if (c->live && (pass == 1 || c->in_term)) return c;
+    for (int i = 0; i < sim.count; i++) {
+        candidate *c = &sim.all[(from + i) % sim.count];
+        if (fits(c)) {
+            return c;
         }
+    }
     return NULL;
+}
+
+/* Faults strike more often where they matter most. */
+static candidate *pick_up(void) {
+    candidate *c = NULL;
+    if (sim.forgets && rng_percent(&sim.rng, 50)) {
+        c = pick_one(is_holding_off);
+    }
+    if (!c && rng_percent(&sim.rng, 50)) {
+        c = pick_one(is_leading);
+    }
+    return c ? c : pick_one(is_live);
 }
 
 /* Longer and shorter than a lease, and around the moments that matter. */
 static int64_t draw_spell_us(void) {
     int64_t lease_us = sim.lease_max_ms * 1000;
-    return rng_percent(&sim.rng, 40) ? rng_range(&sim.rng, lease_us / 4, lease_us * 2) : rng_log(&sim.rng, 1000, lease_us * 3);
+    return rng_percent(&sim.rng, 40) ? rng_range(&sim.rng, lease_us / 4, lease_us * 2)
+                                     : rng_log(&sim.rng, 1000, lease_us * 3);
 }
 
-/* What the promise leaves out: a candidate that has seen nothing cannot tell a wiped store from a new one. */
-static bool may_forget(void) {
+/* The longest lease that anybody may count on now: who leads does. */
+static int64_t longest_held_ms(void) {
+    int64_t longest_ms = 0;
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
-        if (!c->up && !c->plan.cautious) return false;
-        if (c->up && !c->seen_holder && !c->plan.cautious && !c->plan.observer) return false;
+        if (c->up && c->in_term && c->plan.lease_ms > longest_ms) {
+            longest_ms = c->plan.lease_ms;
+        }
     }
+    return longest_ms;
+}
+
+/* A request from before it had seen anything, still under way, for a shorter lease than others count on. */
+static bool may_come_late(const candidate *c, int64_t held_ms) {
+    int64_t under_way_us = 2 * sim.tail_us + 6000 * sim.lease_max_ms;
+    return c->plan.lease_ms < held_ms && sim.now_us - c->naive_us < under_way_us;
+}
+
+/* What the promise leaves out: a candidate that has seen nothing cannot tell a wiped store from a new one,
+   nor how long a lease is that it has never seen. Those that start later are told to be cautious. */
+static bool may_forget(void) {
+    int64_t held_ms = longest_held_ms();
+    for (int i = 0; i < sim.count; i++) {
+        candidate *c = &sim.all[i];
+        if (!c->up) {
+            c->plan.cautious = true;
+            continue;
+        }
+        bool told = c->plan.cautious || c->plan.observer || saw_a_record(c);
+        bool knows = c->plan.observer || c->plan.lease_ms >= held_ms || c->longest_ms >= held_ms;
+        if (!told || !knows || may_come_late(c, held_ms)) {
+            return false;
+        }
+    }
+    sim.wiped_us = sim.now_us;
     return true;
 }
 
@@ -182,7 +244,7 @@ static bool fault_on_candidate(fault_kind kind) {
     uint32_t in = (uint32_t)rng_log(r, 1, 120);
     if (!c) return false;
     switch (kind) {
-    case FAULT_STALL: c->stall_in = in; c->stall_us = spell_us; return false;              /* counted when they strike */
+    case FAULT_STALL: c->stall_in = in; c->stall_us = spell_us; return false;  // counted when they strike
     case FAULT_CRASH: c->crash_in = in; return false;
     case FAULT_DISK:  c->error_in = in; c->error_number = (int)rng_range(r, 0, 3); return false;
     case FAULT_RESIGN:
@@ -211,15 +273,22 @@ static bool fault_on_candidate(fault_kind kind) {
 
 static void restart_store(void) {
     for (int i = 0; i < sim.count; i++) if (sim.all[i].up) net_reset(&sim.all[i]);
+    redis_fail_over(asked.breaks.replica_lags);
+    http_server_ends();
+    pg_server_ends();
+    tcp.frozen = false;
     sim.outage_us = sim.now_us + rng_log(&sim.rng, 1000, sim.lease_max_ms * 500);
 }
 
-/* The one machine loses its power: every process dies, what was not synced may be gone, and the boot clock starts again. */
+/* The one machine loses its power: every process dies, what was not synced may be gone, and the boot clock
+   starts again. A board without a battery knows no better than to set its wall clock back. */
 static bool power_fails(void) {
     if (!vfs.local) return false;
     for (int i = 0; i < sim.count; i++) if (sim.all[i].up) candidate_die(&sim.all[i], true);
     vfs_lose_power();
+    int64_t back_ms = rng_percent(&sim.rng, 50) ? 0 : sim.now_us / 1000 + 3600000;
     for (int i = 0; i < sim.count; i++) {
+        vfs.skew_ms[i] -= back_ms;
         vfs.boots[i] ^= 0x100u + (uint32_t)sim.now_us % 251u;
         sim.clocks[i].offset_us = rng_log(&sim.rng, 1000, 100000000);
         sim.clocks[i].from_us   = sim.now_us;
@@ -228,44 +297,112 @@ static bool power_fails(void) {
     return true;
 }
 
+static void run_naive(candidate *c) {
+    if (c->plan.lease_ms < longest_held_ms()) {
+        return;
+    }
+    if (sim.store == STORE_REDIS) {
+        redis_run_naive(c);
+    } else if (sim.store == STORE_REGISTER) {
+        net_run_naive(c);
+    }
+}
+
+/* The store forgets a second time, about when those go on who were stopped after the first. */
+static void wipe_again(void) {
+    sim_rng *r = &sim.rng;
+    int64_t lease_us = sim.lease_max_ms * 1000;
+    int64_t stop_us = rng_range(r, lease_us * 3 / 4, lease_us * 2);
+    for (int i = 0; i < sim.count; i++) {
+        candidate *c = &sim.all[i];
+        if (c->live && rng_percent(r, 50)) {
+            c->stall_in = (uint32_t)rng_log(r, 1, 120);
+            c->stall_us = stop_us;
+        }
+    }
+    plan_event(sim.now_us + stop_us + rng_range(r, -lease_us / 8, lease_us / 8), EV_FAULT, FAULT_WIPE, 1, -1);
+}
+
+/* The one that takes a wiped record holds off, and has not long to live. */
+static void wipe_and_leave(void) {
+    static const fault_kind ends[] = { FAULT_STOP, FAULT_CRASH, FAULT_RESIGN, FAULT_UNHEALTHY };
+    sim_rng *r = &sim.rng;
+    int kind = (int)ends[rng_range(r, 0, 3)];
+    plan_event(sim.now_us + rng_range(r, 1, sim.lease_max_ms * 1000), EV_FAULT, kind, 1, -1);
+}
+
 static bool fault_on_store(fault_kind kind) {
     int64_t spell_us = draw_spell_us();
-    bool    ttl_store = sim.store == STORE_TTL;
+    bool    redis_store = sim.store == STORE_REDIS;
     if (strchr(fault_info[kind].stores, '!') && !may_forget()) return false;
-    if (sim.forgets && (kind == FAULT_EVICT_LEASE || kind == FAULT_EVICT_WITNESS) && !may_forget()) return false;
+    if (sim.forgets && (kind == FAULT_EVICT_LEASE || kind == FAULT_EVICT_WITNESS) && !may_forget())
+        return false;
     note(NULL, "FAULT: %s", fault_info[kind].text);
     switch (kind) {
-    case FAULT_OUTAGE:  sim.outage_us = sim.now_us + spell_us; return true;
+    case FAULT_OUTAGE:
+        sim.outage_us = sim.now_us + spell_us;
+        tcp.frozen = rng_percent(&sim.rng, 50);
+        return true;
     case FAULT_ERRORS:  sim.errors_us = sim.now_us + spell_us; return true;
     case FAULT_SLOW:    sim.slow_us   = sim.now_us + spell_us; return true;
     case FAULT_RESTART: restart_store(); return true;
     case FAULT_WIPE:
+        if (sim.bent == BENT_WIPED && rng_percent(&sim.rng, 30)) {
+            wipe_again();
+        } else if (sim.bent == BENT_WIPED) {
+            wipe_and_leave();
+        }
         if (sim.store == STORE_FILE) { vfs_wipe(); sim.tokens_reset = true; return true; }
         if (rng_percent(&sim.rng, 50)) restart_store();
-        else net_run_naive(&sim.all[rng_range(&sim.rng, 0, sim.count - 1)]);
-        if (ttl_store) ttl_forget(); else { cas_delete(); cas.versions = 0; sim.tokens_reset = true; }
+        else run_naive(&sim.all[rng_range(&sim.rng, 0, sim.count - 1)]);
+        if (redis.set_back) sim.tokens_reset = true;
+        if (redis_store) {
+            redis_forget();
+        } else {
+            api_wipe();
+            etcd_wipe();
+            pg_wipe();
+            shelf_delete(true);
+            sim.tokens_reset = true;
+        }
         return true;
     case FAULT_POWER:         return power_fails();
-    case FAULT_EVICT_LEASE:   ttl.lease = false; return true;
-    case FAULT_EVICT_WITNESS: ttl.witness = false; ttl.released = false; ttl.last_token = 0; ttl.until_ms = 0; ttl.witness_lease_ms = 0; return true;
-    case FAULT_PERSIST:       if (ttl.lease) ttl.expires_ms = -1; return true;
-    case FAULT_DELETE:        cas_delete(); return true;
-    case FAULT_RECREATE: {
-        cas_object blank;
-        memset(&blank, 0, sizeof blank);
-        blank.uid   = ++cas.uids;
-        blank.label = cas.object.label;
-        cas_delete();
-        cas_write(&blank);
+    case FAULT_EVICT_LEASE:   redis_evict(false); return true;
+    case FAULT_EVICT_WITNESS: redis_evict(true); return true;
+    case FAULT_PERSIST:       return redis_persist();
+    case FAULT_SCRIPTS:       redis_forget_scripts(); return true;
+    case FAULT_JUMP:          return redis_jump();
+    case FAULT_DELETE:
+        api_delete();
+        etcd_delete();
+        pg.row.exists = false;
+        shelf_delete(false);
         return true;
-    }
-    case FAULT_LABEL: {
-        cas_object labelled = cas.object;
-        if (!labelled.exists) return false;
-        labelled.label++;
-        cas_write(&labelled);
+    case FAULT_RECREATE:
+        if (sim.store == STORE_K8S) {
+            api_recreate();
+            return true;
+        }
+        if (sim.store == STORE_ETCD) {
+            return etcd_recreate();
+        }
+        sim.tokens_reset = true;
+        return shelf_recreate();
+    case FAULT_LABEL:
+        if (sim.store == STORE_ETCD) {
+            return etcd_label();
+        }
+        return sim.store == STORE_K8S ? api_label() : shelf_label();
+    case FAULT_MEMBER:
+        etcd_lose_member(spell_us);
+        pg_fails_over();
         return true;
-    }
+    case FAULT_READ_ONLY: pg.read_only_us = sim.now_us + spell_us; return true;
+    case FAULT_VOID:    etcd.token++; return true;
+    case FAULT_COMPACT: etcd_compact(); return true;
+    case FAULT_RESTORE:
+        sim.tokens_reset = true;
+        return sim.store == STORE_PG ? pg_restore() : etcd_restore();
     case FAULT_RATE: {
         sim_clock *k = &sim.clocks[rng_range(&sim.rng, 0, sim.count - 1)];
         k->offset_us = clock_us(k);
@@ -285,28 +422,38 @@ static void fault_strikes(fault_kind kind, bool one_of_a_burst) {
     sim_rng *r = &sim.rng;
     plan_event(sim.now_us + rng_range(r, 1, 2 * sim.mean_us[kind]), EV_FAULT, (int)kind, 0, -1);
     if (!rng_percent(r, 30)) return;
-    for (int64_t more = rng_range(r, 1, 4); more > 0; more--) {       /* troubles come together: within the same lease */
+    // troubles come together: within the same lease
+    for (int64_t more = rng_range(r, 1, 4); more > 0; more--) {
         int other = (int)rng_range(r, 0, FAULT_KINDS - 1);
-        if (sim.mean_us[other]) plan_event(sim.now_us + rng_log(r, 1, sim.lease_max_ms * 1000), EV_FAULT, other, 1, -1);
+        if (sim.mean_us[other])
+            plan_event(sim.now_us + rng_log(r, 1, sim.lease_max_ms * 1000), EV_FAULT, other, 1, -1);
     }
 }
 
-/* ---- phases ------------------------------------------------------------------------------------------------------------------ */
-static int64_t slowest_us(int64_t ms) { return ms * 1000 * SIM_RATE_ONE / sim.rate_lo; }
+/* ---- phases ------------------------------------------------------------------------------------ */
+// plain sleepers look every 20 ms
+static int64_t round_trips_us(int trips) { return trips * 2 * sim.calm_us + 60000; }
 
-static int64_t round_trips_us(int trips) { return trips * 2 * sim.calm_us + 60000; }   /* plain sleepers look every 20 ms */
+/* A Lease is counted in whole seconds, rounded up. */
+static int64_t stored_lease_ms(const candidate_plan *p) {
+    return sim.store == STORE_K8S ? (p->lease_ms + 999) / 1000 * 1000 : p->lease_ms;
+}
 
-/* Once faults have stopped: the slowest candidate's back-off, a pause that a resignation still asked for and work that has
-   still to drain; then the longest lease anybody may hold, and another one if the store forgot it. */
+/* Once faults have stopped: the slowest candidate's back-off, a pause that a resignation still asked for
+   and work that has still to drain; then the longest lease anybody may hold, and another one if the store
+   forgot it. */
 static int64_t calm_bound_us(void) {
     int64_t alone_ms = 0;
     for (int i = 0; i < sim.count; i++) {
         const candidate_plan *p = &sim.all[i].plan;
-        int64_t retry_max_ms = p->retry_max_ms ? p->retry_max_ms : 60000 > plan_retry_ms(p) ? 60000 : plan_retry_ms(p);
-        int64_t ms = retry_max_ms * 5 / 4 + plan_deadline_ms(p) + p->lease_ms * 2 + p->drain_ms + 4 * plan_retry_ms(p);
+        int64_t retry_max_ms = p->retry_max_ms            ? p->retry_max_ms
+                               : 60000 > plan_retry_ms(p) ? 60000
+                                                          : plan_retry_ms(p);
+        int64_t ms = retry_max_ms * 5 / 4 + plan_deadline_ms(p) + stored_lease_ms(p) * 2 + p->drain_ms
+                     + 4 * plan_retry_ms(p);
         if (ms > alone_ms) alone_ms = ms;
     }
-    return slowest_us(alone_ms + 3 * sim.lease_max_ms) + round_trips_us(12);
+    return slowest_us(alone_ms + 3 * (sim.lease_max_ms + 1000)) + round_trips_us(12);
 }
 
 static int64_t failover_bound_us(const candidate *dead) {
@@ -315,26 +462,30 @@ static int64_t failover_bound_us(const candidate *dead) {
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
         if (plan_retry_ms(&c->plan) > retry_ms) retry_ms = plan_retry_ms(&c->plan);
-        if (c != dead && c->name == dead->name) twins = true;                     /* who reports DUPLICATE asks more slowly */
+        if (c != dead && c->name == dead->name) twins = true;  // who reports DUPLICATE asks more slowly
     }
-    int64_t ms = dead->plan.lease_ms + retry_ms + 10;
+    int64_t ms = stored_lease_ms(&dead->plan) + retry_ms + 10;
     return slowest_us(twins ? ms * 3 : ms) + round_trips_us(6);
 }
 
 static int64_t handover_bound_us(const candidate *from) {
-    int64_t ms = failover_bound_us(from) / 1000 - (from->plan.drain_timeout_ms ? 0 : from->plan.lease_ms);
-    int64_t unaware_ms = from->plan.plain_sleep ? plan_renew_ms(&from->plan) : 0;       /* who sleeps is not woken by a word */
+    int64_t ms =
+        failover_bound_us(from) / 1000 - (from->plan.drain_timeout_ms ? 0 : stored_lease_ms(&from->plan));
+    // who sleeps is not woken by a word
+    int64_t unaware_ms = from->plan.plain_sleep ? plan_renew_ms(&from->plan) : 0;
     return ms * 1000 + slowest_us(from->plan.drain_ms + 50 + unaware_ms);
 }
 
 static int competitors(const candidate *except) {
     int n = 0;
-    for (int i = 0; i < sim.count; i++) n += sim.all[i].up && !sim.all[i].plan.observer && !sim.all[i].retired && &sim.all[i] != except;
+    for (int i = 0; i < sim.count; i++)
+        n += sim.all[i].up && !sim.all[i].plan.observer && !sim.all[i].retired && &sim.all[i] != except;
     return n;
 }
 
 static void enter(phase_kind phase, int64_t bound_us) {
-    static const char *const names[] = { "chaos", "calm", "steady", "the leader is killed", "the leader resigns", "over" };
+    static const char *const names[] = {
+        "chaos", "calm", "steady", "the leader is killed", "the leader resigns", "over"};
     note(NULL, "---- %s; bound %.3f s", names[phase], (double)bound_us / 1e6);
     sim.phase    = phase;
     sim.phase_us = sim.now_us;
@@ -344,7 +495,7 @@ static void enter(phase_kind phase, int64_t bound_us) {
 }
 
 static void enter_calm(void) {
-    sim.outage_us = sim.errors_us = sim.slow_us = 0;
+    sim.outage_us = sim.errors_us = sim.slow_us = pg.read_only_us = 0;
     enter(PHASE_CALM, calm_bound_us());
     for (int i = 0; i < sim.count; i++) {
         candidate *c = &sim.all[i];
@@ -357,7 +508,9 @@ static void enter_calm(void) {
 }
 
 static candidate *current_leader(void) {
-    for (int i = 0; i < sim.count; i++) if (sim.all[i].live && leader_is_leader(&sim.all[i].leader)) return &sim.all[i];
+    for (int i = 0; i < sim.count; i++)
+        if (sim.all[i].live && leader_is_leader(&sim.all[i].leader))
+            return &sim.all[i];
     return NULL;
 }
 
@@ -386,54 +539,72 @@ static void phase_ends(uint32_t generation) {
     case PHASE_CALM:
     case PHASE_KILLED:
     case PHASE_RESIGNED:
-        if (!sim.found || !c) violation(&run.others, "no leader within %.3f s %s", (double)sim.bound_us / 1e6,
-                             sim.phase == PHASE_CALM ? "after all faults stopped" : sim.phase == PHASE_KILLED ? "after the leader was killed"
-                                                                                                       : "after the leader resigned");
+        if (!sim.found || !c)
+            violation(&run.others, "no leader within %.3f s %s", (double)sim.bound_us / 1e6,
+                      sim.phase == PHASE_CALM     ? "after all faults stopped"
+                      : sim.phase == PHASE_KILLED ? "after the leader was killed"
+                                                  : "after the leader resigned");
         else enter(PHASE_STEADY, sim.lease_max_ms * 2000 + rng_range(&sim.rng, 0, sim.lease_max_ms * 1000));
         break;
-    case PHASE_STEADY: if (c) { check_known(c); unseat(c); } else violation(&run.others, "nobody leads although nothing went wrong"); break;
+    case PHASE_STEADY:
+        if (c) {
+            check_known(c);
+            unseat(c);
+        } else
+            violation(&run.others, "nobody leads although nothing went wrong");
+        break;
     case PHASE_OVER: break;
     }
 }
 
 static void scenario_leads(candidate *c) {
-    if (sim.found || (sim.phase != PHASE_CALM && sim.phase != PHASE_KILLED && sim.phase != PHASE_RESIGNED)) return;
+    if (sim.found || (sim.phase != PHASE_CALM && sim.phase != PHASE_KILLED && sim.phase != PHASE_RESIGNED))
+        return;
     if (sim.phase != PHASE_CALM && c == sim.leader) return;
     sim.found = true;
     double share = (double)(sim.now_us - sim.phase_us) / (double)sim.bound_us;
-    double *worst = sim.phase == PHASE_CALM ? &run.worst_calm : sim.phase == PHASE_KILLED ? &run.worst_failover : &run.worst_handover;
+    double *worst = sim.phase == PHASE_CALM     ? &run.worst_calm
+                    : sim.phase == PHASE_KILLED ? &run.worst_failover
+                                                : &run.worst_handover;
     if (share > *worst) *worst = share;
-    if (sim.phase != PHASE_CALM) enter(PHASE_STEADY, sim.lease_max_ms * 2000 + rng_range(&sim.rng, 0, sim.lease_max_ms * 1000));
+    if (sim.phase != PHASE_CALM)
+        enter(PHASE_STEADY, sim.lease_max_ms * 2000 + rng_range(&sim.rng, 0, sim.lease_max_ms * 1000));
 }
 
 static void scenario_stops_leading(candidate *c) {
-    if (sim.phase == PHASE_STEADY) violation(&run.others, "%d stops leading although nothing went wrong", c->number);
+    if (sim.phase == PHASE_STEADY)
+        violation(&run.others, "%d stops leading although nothing went wrong", c->number);
 }
 
 /* What a replay shows first: who takes part, and what can go wrong. */
 static void scenario_tell(void) {
     static const char *const bents[] = { "", ", bent to the edge", ", bent on wipes" };
-    note(NULL, "seed %llu, store %s, %d candidates%s%s", (unsigned long long)sim.seed, store_names[sim.store], sim.count,
-         bents[sim.bent], sim.forgets ? ", the store may forget" : "");
+    note(NULL, "seed %llu, store %s, %d candidates%s%s", (unsigned long long)sim.seed, store_names[sim.store],
+         sim.count, bents[sim.bent], sim.forgets ? ", the store may forget" : "");
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
         const candidate_plan *p = &c->plan;
-        note(NULL, "  %d %s: lease %lld, deadline %lld, renew %lld, retry %lld to %lld, drain %lld of %lld, rate %.3f%s%s%s%s%s%s%s",
-             i, sim_name(c->name), (long long)p->lease_ms, (long long)plan_deadline_ms(p), (long long)plan_renew_ms(p),
-             (long long)plan_retry_ms(p), (long long)p->retry_max_ms, (long long)p->drain_ms, (long long)p->drain_timeout_ms,
-             (double)sim.clocks[p->host].rate / SIM_RATE_ONE, p->observer ? ", observes" : "", p->cautious ? ", cautious" : "",
-             p->reclaim ? ", reclaims" : "", p->keep_lease ? ", keeps" : "", p->plain_sleep ? ", sleeps" : "",
-             p->blocking ? ", blocks" : "", p->waits ? ", waits" : "");
+        note(NULL,
+             "  %d %s: lease %lld, deadline %lld, renew %lld, retry %lld to %lld, drain %lld of %lld, rate "
+             "%.3f%s%s%s%s%s%s%s",
+             i, sim_name(c->name), (long long)p->lease_ms, (long long)plan_deadline_ms(p),
+             (long long)plan_renew_ms(p), (long long)plan_retry_ms(p), (long long)p->retry_max_ms,
+             (long long)p->drain_ms, (long long)p->drain_timeout_ms,
+             (double)sim.clocks[p->host].rate / SIM_RATE_ONE, p->observer ? ", observes" : "",
+             p->cautious ? ", cautious" : "", p->reclaim ? ", reclaims" : "", p->keep_lease ? ", keeps" : "",
+             p->plain_sleep ? ", sleeps" : "", p->blocking ? ", blocks" : "", p->waits ? ", waits" : "");
     }
     for (int f = 0; f < FAULT_KINDS; f++)
-        if (sim.mean_us[f]) note(NULL, "  %s, every %lld ms or so", fault_info[f].text, (long long)(sim.mean_us[f] / 1000));
+        if (sim.mean_us[f])
+            note(NULL, "  %s, every %lld ms or so", fault_info[f].text, (long long)(sim.mean_us[f] / 1000));
 }
 
-/* ---- running one ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running one ------------------------------------------------------------------------------- */
 static void scenario_begin(void) {
     int64_t lease_us = sim.lease_max_ms * 1000;
     for (int i = 0; i < sim.count; i++)
-        plan_event(rng_percent(&sim.rng, 50) ? 0 : rng_log(&sim.rng, 1, lease_us * 2), EV_START, i, sim.all[i].generation, -1);
+        plan_event(rng_percent(&sim.rng, 50) ? 0 : rng_log(&sim.rng, 1, lease_us * 2), EV_START, i,
+                   sim.all[i].generation, -1);
     for (int f = 0; f < FAULT_KINDS; f++)
         if (sim.mean_us[f]) plan_event(rng_range(&sim.rng, 1, 2 * sim.mean_us[f]), EV_FAULT, f, 0, -1);
     enter(PHASE_CHAOS, rng_range(&sim.rng, 20, 80) * lease_us);
@@ -446,14 +617,44 @@ static void scenario_step(const event *e) {
     case EV_START:   if (e->generation == c->generation) candidate_start(c); break;
     case EV_REQUEST: net_request(e->message); break;
     case EV_REPLY:   net_reply(e->message); break;
-    case EV_NOTICE:  net_notice(c); break;
+    case EV_NOTICE:  net_notice(e->message); break;
+    case EV_PACKET:  tcp_packet_arrives(e->message); break;
+    case EV_HTTP_REQUEST: http_request_arrives(e->message); break;
+    case EV_HTTP_REPLY:   http_reply_arrives(e->message); break;
+    case EV_PG_REQUEST: pg_request_arrives(e->message); break;
+    case EV_PG_REPLY:   pg_reply_arrives(e->message); break;
     case EV_FAULT:   fault_strikes((fault_kind)e->who, e->generation != 0); break;
     case EV_HEAL:    c->unhealthy = false; break;
     case EV_PHASE:   phase_ends(e->generation); break;
     }
 }
 
+static void keep_worst(double *worst, double one) {
+    if (one > *worst) {
+        *worst = one;
+    }
+}
+
+static void tally_add(sim_tally *all, const sim_tally *one) {
+    all->scenarios   += one->scenarios;
+    all->failed      += one->failed;
+    all->terms       += one->terms;
+    all->overlaps    += one->overlaps;
+    all->regressions += one->regressions;
+    all->unpaired    += one->unpaired;
+    all->others      += one->others;
+    all->events      += one->events;
+    all->hours       += one->hours;
+    for (int f = 0; f < FAULT_KINDS; f++) {
+        all->faults[f] += one->faults[f];
+    }
+    keep_worst(&all->worst_calm, one->worst_calm);
+    keep_worst(&all->worst_failover, one->worst_failover);
+    keep_worst(&all->worst_handover, one->worst_handover);
+}
+
 static bool scenario_run(uint64_t seed, store_kind store) {
+    memset(&run, 0, sizeof run);
     event_queue queue = sim.queue;
     message    *pool  = sim.pool;
     int         room  = sim.pool_room;
@@ -465,8 +666,14 @@ static bool scenario_run(uint64_t seed, store_kind store) {
     sim.pool_room = room;
     sim.pool_free = room ? 0 : -1;
     for (int i = 0; i < room; i++) { sim.pool[i].id = 0; sim.pool[i].next_free = i + 1 < room ? i + 1 : -1; }
-    ttl_reset();
-    cas_reset();
+    mem_reset();
+    tcp_reset();
+    redis_reset();
+    shelf_reset();
+    http_reset();
+    api_reset();
+    etcd_reset();
+    pg_reset();
     vfs_reset();
     draw_scenario(seed, store);
     scenario_tell();
@@ -477,9 +684,10 @@ static bool scenario_run(uint64_t seed, store_kind store) {
         if (++sim.events > 20000000) violation(&run.others, "the scenario does not come to an end");
         scenario_step(&e);
     }
-    run.scenarios++;
-    run.events += sim.events;
-    run.hours  += (double)sim.now_us / 3.6e9;
-    run.failed += sim.failed;
+    run.scenarios = 1;
+    run.events = sim.events;
+    run.hours  = (double)sim.now_us / 3.6e9;
+    run.failed = sim.failed;
+    tally_add(&tallies[store], &run);
     return !sim.failed;
 }
