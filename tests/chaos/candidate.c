@@ -1,34 +1,43 @@
-/* One candidate of a chaos run: a real process that competes, asks all the time whether it leads, and writes down what it was told.
+/* One candidate of a chaos run: a real process that competes, asks all the time whether it leads, and
+   writes down what it was told.
 
-       candidate --life LABEL --id IDENTITY --log FILE --guard FILE --lease TIME --deadline TIME STORE [OPTIONS]
+       candidate --life LABEL --id IDENTITY --log FILE --guard FILE --lease TIME --deadline TIME STORE
+       [OPTIONS]
 
    STORE    --file PATH
             --redis URL --name NAME
             --redis MASTER --name NAME --sentinels LIST [--wait-replica]
+            --quorum URL,URL,URL,URL,URL --name NAME
+            --pg CONNINFO --name NAME
+            --etcd ENDPOINTS --name NAME
             --k8s NAMESPACE/NAME --server URL [--ca FILE] [--token-file FILE] [--no-watch] [--leader-h-only]
    OPTIONS  --cautious          cautious_start: an empty store is trusted only after one lease
-            --boot-offset S     live in a time namespace of its own, whose boot clock is S seconds ahead (needs root)
-            --wrong deadline    be wrong on purpose: believe every yes for ten leases. The checker has to notice
+            --boot-offset S     live in a time namespace of its own, whose boot clock is S seconds ahead
+            (needs root) --wrong deadline    be wrong on purpose: believe every yes for ten leases. The
+            checker has to notice
    TIME     such as 1500ms or 4s
 
-   SIGUSR1 resigns, SIGTERM closes the election and ends the process. Three threads: one ticks, one asks a thousand times a second, one works on
-   a resource that a token guards.
+   SIGUSR1 resigns, SIGTERM closes the election and ends the process. Three threads: one ticks, one asks a
+   thousand times a second, one works on a resource that a token guards.
 
-   The log has one line for each of these, in microseconds of the boot clock (of the machine, whatever the time namespace):
+   The log has one line for each of these, in microseconds of the boot clock (of the machine, whatever the
+   time namespace):
        start AT IDENTITY PID               the election is open
-       yes BEFORE AFTER TOKEN              some question was answered with yes between the two clock readings; TOKEN 0: with no token
-       no BEFORE AFTER                     the first no after a yes
-       started AT TOKEN, stopped AT TOKEN WHY    the callbacks
-       wall AT SECONDS                     the wall clock differs from the boot clock by so much: at the start, and when it was moved
-       say AT LEVEL TEXT                   what leader.h has logged, warnings and errors
-       closed AT RESULT                    the process ends because it was asked to
+       yes BEFORE AFTER TOKEN              some question was answered with yes between the two clock
+       readings; TOKEN 0: with no token no BEFORE AFTER                     the first no after a yes
+       started AT TOKEN, stopped AT TOKEN WHY    the callbacks wall AT SECONDS                     the wall
+       clock differs from the boot clock by so much: at the start, and when it was moved say AT LEVEL TEXT
+       what leader.h has logged, warnings and errors closed AT RESULT                    the process ends
+       because it was asked to
 
-   What may be concluded from a yes? That the process led at one moment between BEFORE and AFTER, the one in which leader.h looked at the clock,
-   and no more: the promise ends with the moment of the check. Neither stamp alone is that moment. The process can be stopped between a stamp and the
-   question on either side: at AFTER its term may be long over, and at BEFORE it may not have begun (another thread ticks). But a term has one
-   beginning and one end, so that two answers with one token prove leadership from the first moment to the second. A term is therefore claimed from
-   the AFTER of its first yes to the BEFORE of its last: never more than what was promised, and less by two questions at most, whatever is stopped
-   where. */
+   What may be concluded from a yes? That the process led at one moment between BEFORE and AFTER, the one
+   in which leader.h looked at the clock, and no more: the promise ends with the moment of the check.
+   Neither stamp alone is that moment. The process can be stopped between a stamp and the question on
+   either side: at AFTER its term may be long over, and at BEFORE it may not have begun (another thread
+   ticks). But a term has one beginning and one end, so that two answers with one token prove leadership
+   from the first moment to the second. A term is therefore claimed from the AFTER of its first yes to the
+   BEFORE of its last: never more than what was promised, and less by two questions at most, whatever is
+   stopped where. */
 #define _GNU_SOURCE 1
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
@@ -44,15 +53,17 @@
 enum { ASK_US = 1000, WORK_US = 10000, WALL_EVERY = 16, GUARD_LINE = 96, CLOSE_MS = 2000 };
 
 static leader_t me;
-static const char *life, *identity, *log_path, *guard_path, *server, *ca, *token_file, *sentinels, *wrong, *boot_offset;
+static const char *life, *identity, *log_path, *guard_path, *server, *ca, *token_file, *sentinels, *wrong,
+    *boot_offset, *pg, *etcd;
 static int64_t lease_ms, deadline_ms;
 static bool cautious, no_watch, leader_h_only, wait_replica;
 static int log_fd, guard_fd;
 static volatile sig_atomic_t ending;
-static bool working;                            /* a piece of work is under way: the lease is kept until it is done           */
+static bool working;  // a piece of work is under way: the lease is kept until it is done
 
 static void die(const char *what) {
-    fprintf(stderr, "candidate %s: %s%s%s\n", life ? life : "", what, errno ? ": " : "", errno ? strerror(errno) : "");
+    fprintf(stderr, "candidate %s: %s%s%s\n", life ? life : "", what, errno ? ": " : "",
+            errno ? strerror(errno) : "");
     _exit(1);
 }
 
@@ -63,7 +74,7 @@ static int64_t clock_us(clockid_t id) {
 }
 
 static int64_t boot_us(void) {
-    static int64_t offset_s = INT64_MIN;        /* first asked before there are threads                                       */
+    static int64_t offset_s = INT64_MIN;        // first asked before there are threads
     if (offset_s == INT64_MIN) offset_s = boot_offset ? strtoll(boot_offset, NULL, 10) : 0;
     return clock_us(CLOCK_BOOTTIME) - offset_s * 1000000;
 }
@@ -73,7 +84,8 @@ static void nap(int64_t us) {
     nanosleep(&t, NULL);
 }
 
-/* One line, one write: it is there as a whole or not at all, however the process ends. A log that lost a line would prove nothing. */
+/* One line, one write: it is there as a whole or not at all, however the process ends. A log that lost a
+   line would prove nothing. */
 LEADER_PRINTF_(1, 2) static void say(const char *format, ...) {
     char line[400];
     va_list args;
@@ -85,9 +97,10 @@ LEADER_PRINTF_(1, 2) static void say(const char *format, ...) {
     if (write(log_fd, line, len) != (ssize_t)len) die(log_path);
 }
 
-/* ---- the guarded resource ------------------------------------------------------------------------------------------------------ */
+/* ---- the guarded resource ---------------------------------------------------------------------- */
 
-/* A file of lines of one length: "accept|reject TOKEN HIGHEST AT LIFE". Under the lock, the last line has the highest token seen so far. */
+/* A file of lines of one length: "accept|reject TOKEN HIGHEST AT LIFE". Under the lock, the last line has
+   the highest token seen so far. */
 static void guard_write(uint64_t token) {
     char line[GUARD_LINE + 1];
     unsigned long long highest = 0;
@@ -101,18 +114,20 @@ static void guard_write(uint64_t token) {
     }
     bool good = token >= highest;
     if (good) highest = token;
-    int n = snprintf(line, sizeof line, "%s %20llu %20llu %16lld %.20s", good ? "accept" : "reject", (unsigned long long)token, highest,
-                     (long long)boot_us(), life);
+    int n = snprintf(line, sizeof line, "%s %20llu %20llu %16lld %.20s", good ? "accept" : "reject",
+                     (unsigned long long)token, highest, (long long)boot_us(), life);
     memset(line + n, ' ', (size_t)(GUARD_LINE - n));
     line[GUARD_LINE - 1] = '\n';
     if (write(guard_fd, line, GUARD_LINE) != GUARD_LINE) die(guard_path);
     flock(guard_fd, LOCK_UN);
 }
 
-/* Each piece of work takes a while between the question and the write, so that many a stop falls in between: those writes have to be rejected. */
+/* Each piece of work takes a while between the question and the write, so that many a stop falls in
+   between: those writes have to be rejected. */
 static void *work(void *unused) {
     for (;; nap(WORK_US)) {
-        __atomic_store_n(&working, true, __ATOMIC_SEQ_CST);     /* before the question: is_drained must not miss it           */
+        // before the question: is_drained must not miss it
+        __atomic_store_n(&working, true, __ATOMIC_SEQ_CST);
         uint64_t token = leader_token(&me);
         if (token) {
             nap(boot_us() % (2 * WORK_US));
@@ -125,7 +140,7 @@ static void *work(void *unused) {
 
 static bool is_drained(void *user) { (void)user; return !__atomic_load_n(&working, __ATOMIC_SEQ_CST); }
 
-/* ---- asking -------------------------------------------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------------ */
 
 /* Every question there is. The token of whichever said yes; 0 with *yes: no token came with it. */
 static uint64_t ask(bool *yes) {
@@ -165,7 +180,10 @@ static void *keep_asking(void *unused) {
     return unused;
 }
 
-static void on_started(void *user, uint64_t token) { (void)user; say("started %lld %llu", (long long)boot_us(), (unsigned long long)token); }
+static void on_started(void *user, uint64_t token) {
+    (void)user;
+    say("started %lld %llu", (long long)boot_us(), (unsigned long long)token);
+}
 
 static void on_stopped(void *user, uint64_t token, leader_result why) {
     (void)user;
@@ -174,10 +192,11 @@ static void on_stopped(void *user, uint64_t token, leader_result why) {
 
 static void on_log(void *user, leader_level level, const char *text) {
     (void)user;
-    if (level <= LEADER_LOG_WARN) say("say %lld %s %s", (long long)boot_us(), level == LEADER_LOG_ERROR ? "error" : "warning", text);
+    if (level <= LEADER_LOG_WARN)
+        say("say %lld %s %s", (long long)boot_us(), level == LEADER_LOG_ERROR ? "error" : "warning", text);
 }
 
-/* ---- the process --------------------------------------------------------------------------------------------------------------- */
+/* ---- the process ------------------------------------------------------------------------------- */
 
 static void hear(int number) {
     if (number == SIGTERM) ending = 1;
@@ -190,8 +209,10 @@ static void enter_time_namespace(void) {
     char text[80];
     int n = snprintf(text, sizeof text, "monotonic %s 0\nboottime %s 0\n", boot_offset, boot_offset);
     int fd = -1, space = -1;
-    if (unshare(CLONE_NEWTIME) != 0 || (fd = open("/proc/self/timens_offsets", O_WRONLY)) < 0 || write(fd, text, (size_t)n) != n ||
-        (space = open("/proc/self/ns/time_for_children", O_RDONLY)) < 0 || setns(space, CLONE_NEWTIME) != 0) die("time namespace");
+    if (unshare(CLONE_NEWTIME) != 0 || (fd = open("/proc/self/timens_offsets", O_WRONLY)) < 0
+        || write(fd, text, (size_t)n) != n || (space = open("/proc/self/ns/time_for_children", O_RDONLY)) < 0
+        || setns(space, CLONE_NEWTIME) != 0)
+        die("time namespace");
     close(fd);
     close(space);
 #else
@@ -202,13 +223,33 @@ static void enter_time_namespace(void) {
 static leader_backend backend_of(store *s) {
 #if defined(LEADER_WITH_REDIS)
     if (s->redis && sentinels) {
-        leader_redis_settings how;
+        leader_redis_config how;
         memset(&how, 0, sizeof how);
         how.sentinel_name = s->redis;
         how.sentinels = sentinels;
         how.wait_replicas = wait_replica;
-        leader_redis_init(&s->redis_client, &how);
-        return leader_redis_backend(&s->in_redis, &s->redis_client, s->name);
+        how.name = s->name;
+        return leader_redis_backend(&s->in_redis, &how);
+    }
+#endif
+#if defined(LEADER_WITH_PG)
+    if (pg) {
+        static leader_pg in_pg;
+        leader_pg_config how;
+        memset(&how, 0, sizeof how);
+        how.conninfo = pg;
+        how.name = s->name;
+        return leader_pg_backend(&in_pg, &how);
+    }
+#endif
+#if defined(LEADER_WITH_ETCD)
+    if (etcd) {
+        static leader_etcd in_etcd;
+        leader_etcd_config how;
+        memset(&how, 0, sizeof how);
+        how.endpoints = etcd;
+        how.name = s->name;
+        return leader_etcd_backend(&in_etcd, &how);
     }
 #endif
 #if defined(LEADER_WITH_K8S)
@@ -232,15 +273,34 @@ static leader_backend backend_of(store *s) {
 }
 
 static void parse(store *s, char **argv) {
-    const struct { const char *name; const char **to; } texts[] = {{"--life", &life}, {"--id", &identity}, {"--log", &log_path},
-        {"--guard", &guard_path}, {"--server", &server}, {"--ca", &ca}, {"--token-file", &token_file}, {"--sentinels", &sentinels},
-        {"--wrong", &wrong}, {"--boot-offset", &boot_offset}};
-    const struct { const char *name; bool *to; } flags[] = {{"--cautious", &cautious}, {"--no-watch", &no_watch},
-        {"--leader-h-only", &leader_h_only}, {"--wait-replica", &wait_replica}};
+    const struct {
+        const char *name;
+        const char **to;
+    } texts[] = {{"--life", &life},
+                 {"--id", &identity},
+                 {"--log", &log_path},
+                 {"--guard", &guard_path},
+                 {"--server", &server},
+                 {"--ca", &ca},
+                 {"--token-file", &token_file},
+                 {"--sentinels", &sentinels},
+                 {"--wrong", &wrong},
+                 {"--boot-offset", &boot_offset},
+                 {"--pg", &pg},
+                 {"--etcd", &etcd}};
+    const struct {
+        const char *name;
+        bool *to;
+    } flags[] = {{"--cautious", &cautious},
+                 {"--no-watch", &no_watch},
+                 {"--leader-h-only", &leader_h_only},
+                 {"--wait-replica", &wait_replica}};
     for (int i = 1; argv[i]; i++) {
         const char *option = argv[i], *value = "";
         bool known = false;
-        for (size_t k = 0; k < sizeof flags / sizeof flags[0] && !known; k++) if (strcmp(option, flags[k].name) == 0) known = *flags[k].to = true;
+        for (size_t k = 0; k < sizeof flags / sizeof flags[0] && !known; k++)
+            if (strcmp(option, flags[k].name) == 0)
+                known = *flags[k].to = true;
         for (size_t k = 0; k < sizeof texts / sizeof texts[0] && !known; k++) {
             known = option_is(argv, &i, texts[k].name, &value);
             if (known) *texts[k].to = value;
@@ -249,9 +309,10 @@ static void parse(store *s, char **argv) {
         if (!known && option_is(argv, &i, "--deadline", &value)) known = option_duration(value, &deadline_ms);
         if ((!known && !store_option(s, argv, &i, &value)) || !value) die(option);
     }
-    if (!life || !identity || !log_path || !guard_path || !lease_ms || !deadline_ms) die("--life, --id, --log, --guard, --lease, --deadline: required");
+    if (!life || !identity || !log_path || !guard_path || !lease_ms || !deadline_ms)
+        die("--life, --id, --log, --guard, --lease, --deadline: required");
     if (wrong && strcmp(wrong, "deadline") != 0) die("--wrong deadline is the only way to be wrong");
-    if (store_mistake(s)) die(store_mistake(s));
+    if (!pg && !etcd && store_mistake(s)) die(store_mistake(s));
 }
 
 static void open_election(store *s) {
@@ -261,8 +322,9 @@ static void open_election(store *s) {
     cfg.backend = backend_of(s);
     cfg.lease_ms = lease_ms;
     cfg.renew_deadline_ms = deadline_ms;
-    cfg.retry_max_ms = lease_ms;                /* a store that was broken for long is found healed soon: faults are short here */
-    cfg.drain_timeout_ms = lease_ms / 2;        /* the guard's lock can be in the hands of a stopped process                  */
+    // a store that was broken for long is found healed soon: faults are short here
+    cfg.retry_max_ms = lease_ms;
+    cfg.drain_timeout_ms = lease_ms / 2;        // the guard's lock can be in the hands of a stopped process
     cfg.cautious_start = cautious;
     cfg.is_drained = is_drained;
     cfg.on_started_leading = on_started;
@@ -277,7 +339,7 @@ int main(int argc, char **argv) {
     sigset_t ours;
     pthread_t thread;
     (void)argc;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);           /* nobody outlives the driver                                                 */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);           // nobody outlives the driver
     errno = 0;
     parse(&where, argv);
     if (boot_offset) enter_time_namespace();
@@ -295,8 +357,10 @@ int main(int argc, char **argv) {
     sigaddset(&ours, SIGUSR1);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
-    pthread_sigmask(SIG_BLOCK, &ours, NULL);    /* they are for the thread that sleeps in the loop, to wake it                */
-    if (pthread_create(&thread, NULL, keep_asking, NULL) != 0 || pthread_create(&thread, NULL, work, NULL) != 0) die("pthread_create");
+    pthread_sigmask(SIG_BLOCK, &ours, NULL);    // they are for the thread that sleeps in the loop, to wake it
+    if (pthread_create(&thread, NULL, keep_asking, NULL) != 0
+        || pthread_create(&thread, NULL, work, NULL) != 0)
+        die("pthread_create");
     pthread_sigmask(SIG_UNBLOCK, &ours, NULL);
 
     while (!ending) {
@@ -305,5 +369,5 @@ int main(int argc, char **argv) {
     }
     leader_result result = leader_close(&me, CLOSE_MS);
     say("closed %lld %s", (long long)boot_us(), leader_strerror(result));
-    _exit(0);                                   /* the other threads are of no more interest                                  */
+    _exit(0);                                   // the other threads are of no more interest
 }

@@ -1,5 +1,6 @@
-/* Preloaded into redis-server: its wall clock is off by as many microseconds as the first eight bytes of the file $CHAOS_CLOCK say, from one
-   moment to the next. (libfaketime and the memory allocator of redis-server do not get on.) */
+/* Preloaded into redis-server: its wall clock is off by as many microseconds as the first eight bytes of
+   the file $CHAOS_CLOCK say, from one moment to the next. (libfaketime and the memory allocator of
+   redis-server do not get on.) */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
 #include <stdint.h>

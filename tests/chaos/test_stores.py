@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Do the faults of the stores on servers happen, and end? One that does nothing would let every candidate pass."""
+import itertools
 import os
 import random
 import signal
@@ -8,12 +9,14 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from processes import check, run_tests, stat_of, wait_for
 
 import proxy
+import store_etcd
 import store_k8s
 import store_redis
+import store_redis_quorum
 import store_redis_sentinel
 from store_redis import KEYS
 
@@ -187,6 +190,53 @@ def sentinels_fail_over(p):
     check(all("PONG" in sentinel.ask("PING") for sentinel in store.sentinels), "and back")
 
 
+# ---- five servers ----------------------------------------------------------------------------------------------------------------------
+
+def quorum_spares_a_majority(p):
+    """Whatever comes together, unless its name says so, at most two servers are in trouble; and each of the five has its turn."""
+    store = p.start(store_redis_quorum)
+    met, undos = set(), []
+    for dice in range(40):
+        name = ["server killed", "server stopped", "all flushed", "black hole"][dice % 4]
+        undo = p.begin(name, dice)
+        if undo:
+            undos.append(undo)
+        met.update(store.in_trouble())
+        down = [i for i, vote in enumerate(store.votes) if vote.server.process is None or is_stopped(vote.server.process)]
+        check(len(store.in_trouble()) <= store_redis_quorum.MINORITY, f"{name}: {store.in_trouble()} are in trouble")
+        check(set(down) <= set(store.in_trouble()), f"{name}: {down} are down, {store.in_trouble()} in trouble")
+        if dice % 8 == 7:
+            while undos:
+                undos.pop()()
+            store.ailing_until = [0.0] * store_redis_quorum.SERVERS
+    check(met == set(range(store_redis_quorum.SERVERS)), f"only {met} were met")
+    for vote in store.votes:
+        wait_for(lambda: "PONG" in vote.server.ask("PING"), "up again")
+
+
+def quorum_majorities(p):
+    store = p.start(store_redis_quorum)
+    is_down = lambda vote: vote.server.process is None or is_stopped(vote.server.process)
+    for name in ("a majority killed", "a majority stopped", "a majority restarts empty"):
+        for vote in store.votes:
+            vote.server.ask("SET", "a", "b")
+        undo = p.begin(name)
+        wait_for(lambda: sum(map(is_down, store.votes)) >= 3, f"{name}: at least three are down")
+        undo()
+        for vote in store.votes:
+            wait_for(lambda: "PONG" in vote.server.ask("PING"), f"{name}: up again")
+        kept = sum("b" in vote.server.ask("GET", "a") for vote in store.votes)
+        check(kept < 3 if name == "a majority restarts empty" else kept == 5, f"{name}: {kept} remember")
+    for name, few in (("a minority cut off", True), ("a majority cut off", False)):
+        undo = p.begin(name)
+        cut = sum(bool(vote.network.links[store.node].rules) for vote in store.votes)
+        others = sum(bool(link.rules) for vote in store.votes for node, link in enumerate(vote.network.links) if node != store.node)
+        check(0 < cut <= 2 if few else cut >= 3, f"{name}: from {cut} servers")
+        check(others == 0, f"{name}: one candidate alone")
+        undo()
+        check(not any(link.rules for vote in store.votes for link in vote.network.links), f"{name}: healed")
+
+
 # ---- Kubernetes ------------------------------------------------------------------------------------------------------------------------
 
 def k8s_orders(p):
@@ -230,8 +280,61 @@ def k8s_orders(p):
     wait_for(lambda: not is_stopped(server.process), "goes on")
 
 
+# ---- etcd ------------------------------------------------------------------------------------------------------------------------------
+
+def etcd_faults(p):
+    """Each is seen to happen, at the members themselves, and to be over."""
+    store = p.start(store_etcd)
+    members = store.members
+    read = lambda: store.say("/v3/kv/range", {"key": store_etcd.KEY})
+    write = lambda: store.say("/v3/kv/put", {"key": store_etcd.KEY, "value": "eA=="})
+    served = lambda: wait_for(lambda: all(member.ask("/v3/kv/range", {"key": store_etcd.KEY}) for member in members), "all members answer")
+    in_writing = lambda: wait_for(write, "writes are taken")
+    for name, left in (("member killed", 2), ("leading member killed", 2), ("quorum killed", 1), ("cluster set up anew", 0)):
+        in_writing()
+        undo = p.begin(name)
+        check(sum(member.process is not None for member in members) == left, f"{name}: {left} left")
+        check(left > 1 or not write(), f"{name}: no writes without a quorum")
+        undo()
+        served()
+        check(bool(read().get("kvs")) is (name != "cluster set up anew"), f"{name}: {read()}")
+    for name, stopped in (("member stopped", 1), ("leading member stopped", 1), ("quorum stopped", 2)):
+        undo = p.begin(name)
+        wait_for(lambda: sum(is_stopped(member.process) for member in members) == stopped, name)
+        undo()
+        served()
+    etcd_orders(p, store, read, in_writing)
+
+
+def etcd_orders(p, store, read, in_writing):
+    in_writing()
+    leading = lambda: [member.name for member in store.members if member.leads()]
+    before = wait_for(leading, "a member leads")
+    dice = itertools.count()
+
+    def moved():
+        p.begin("lead moved", next(dice))       # to whichever member: sooner or later another one
+        return leading() not in ([], before)
+    wait_for(moved, "another member leads")
+    undo = p.begin("member cut off")
+    check(any(peer.rules for peer in store.peers), "cut off")
+    undo()
+    undo = p.begin("endpoint silent")
+    check(sum(bool(link.rules) for link in store.network.links[0].links) == 1, "one endpoint of one node")
+    undo()
+    undo = p.begin("writes refused")
+    wait_for(lambda: not store.say("/v3/kv/put", {"key": store_etcd.KEY, "value": "eA=="}), "writes are refused")
+    undo()
+    in_writing()
+    p.begin("history compacted")
+    old = {"key": store_etcd.KEY, "revision": 1}
+    wait_for(lambda: read() and not store.say("/v3/kv/range", old), "what was is forgotten")
+    p.begin("key deleted")
+    wait_for(lambda: (reply := read()) and not reply.get("kvs"), "no key")
+
+
 TESTS = [redis_commands, redis_pauses, redis_restarts, redis_clock, redis_knows_no_other_faults, network_faults_meet_the_links, sentinels_fail_over,
-         k8s_orders]
+         quorum_spares_a_majority, quorum_majorities, k8s_orders, etcd_faults]
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))      # through every finally

@@ -12,9 +12,9 @@ import sys
 import tempfile
 import xml.dom.minidom
 
-from processes import HERE, check as expect, descendants, run_tests, wait_for
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
+from processes import check as expect, descendants, run_tests, wait_for
 
-sys.path.insert(0, os.path.join(HERE, "chaos"))
 import chaos                    # noqa: E402
 import check                    # noqa: E402
 import store_file               # noqa: E402
@@ -73,7 +73,7 @@ class Place:
         self.candidate, self.dir, self.runs = candidate, tempfile.mkdtemp(prefix="chaos-test-"), []
 
     def start(self, out, *options):
-        driver = [sys.executable, os.path.join(HERE, "chaos", "chaos.py"), "--candidate", self.candidate]
+        driver = [sys.executable, chaos.__file__, "--candidate", self.candidate]
         command = [*driver, "--out", os.path.join(self.dir, out), *options]
         self.runs.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
         return self.runs[-1]
