@@ -1,8 +1,10 @@
-/* Feeds every file of tests/fuzz/corpus/<target>/ to its target, with any compiler: the regression test of the fuzzers.
+/* Feeds every input of tests/fuzz/corpus/<target>.pack to its target, with any compiler: the regression
+   test of the fuzzers.
 
      all CORPUS [TARGET...]
 
-   A file that ends the process is a failure; the rest goes on in another process. The last line is "N passed, N failed". */
+   An input that ends the process is a failure; the rest goes on in another process. The last line is "N
+   passed, N failed". */
 #define LEADER_WITH_REDIS
 #define LEADER_WITH_K8S
 #define LLVMFuzzerTestOneInput all_config
@@ -16,6 +18,9 @@
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput all_k8s_answer
 #include "k8s_answer.c"
+#undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput all_k8s_kubeconfig
+#include "k8s_kubeconfig.c"
 #undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput all_k8s_lease
 #include "k8s_lease.c"
@@ -43,77 +48,182 @@
 #include <sys/wait.h>
 
 static const struct { const char *name; int (*run)(const uint8_t *, size_t); } all_targets[] = {
-    {"config", all_config}, {"core", all_core}, {"file_record", all_file_record}, {"k8s_answer", all_k8s_answer}, {"k8s_lease", all_k8s_lease},
-    {"k8s_settings", all_k8s_settings}, {"k8s_watch", all_k8s_watch}, {"redis_dns", all_redis_dns}, {"redis_reply", all_redis_reply}, {"redis_settings", all_redis_settings},
+    {"config", all_config},
+    {"core", all_core},
+    {"file_record", all_file_record},
+    {"k8s_answer", all_k8s_answer},
+    {"k8s_kubeconfig", all_k8s_kubeconfig},
+    {"k8s_lease", all_k8s_lease},
+    {"k8s_settings", all_k8s_settings},
+    {"k8s_watch", all_k8s_watch},
+    {"redis_dns", all_redis_dns},
+    {"redis_reply", all_redis_reply},
+    {"redis_settings", all_redis_settings},
     {"redis_stream", all_redis_stream}};
-enum { ALL_TARGETS = sizeof all_targets / sizeof all_targets[0], ALL_FILE_LIMIT_S = 60 };
+enum {
+    ALL_TARGETS = sizeof all_targets / sizeof all_targets[0],
+    ALL_INPUT_LIMIT_S = 60,
+    ALL_INPUTS_MAX = 4096
+};
 
-static int all_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
+/* One line of a pack: see tests/fuzz/pack. */
+typedef struct {
+    const char *name;
+    const char *text;
+} all_input;
 
-static void all_feed(int target, const char *path) {
+typedef struct {
+    char *bytes;
+    all_input inputs[ALL_INPUTS_MAX];
+    int count;
+} all_pack;
+
+static char *all_read_file(const char *path) {
     FILE *file = fopen(path, "rb");
-    uint8_t *data = (uint8_t *)malloc(1 << 20);
-    MUST(file && data);
-    size_t size = fread(data, 1, 1 << 20, file);
+    if (!file) {
+        return NULL;
+    }
+    MUST(fseek(file, 0, SEEK_END) == 0);
+    long size = ftell(file);
+    MUST(size >= 0 && fseek(file, 0, SEEK_SET) == 0);
+    char *bytes = (char *)malloc((size_t)size + 1);
+    MUST(bytes);
+    MUST(fread(bytes, 1, (size_t)size, file) == (size_t)size);
+    bytes[size] = 0;
     fclose(file);
-    data = (uint8_t *)realloc(data, size ? size : 1);           /* the sanitizer sees a read beyond its end                   */
-    alarm(ALL_FILE_LIMIT_S);
+    return bytes;
+}
+
+/* Cuts the pack into its lines; a pack that is not there has none. */
+static void all_open_pack(all_pack *pack, const char *path) {
+    pack->count = 0;
+    pack->bytes = all_read_file(path);
+    char *line = pack->bytes;
+    while (line && *line) {
+        char *tab = strchr(line, '\t'), *end = strchr(line, '\n');
+        MUST(tab && end && tab < end && pack->count < ALL_INPUTS_MAX);
+        *tab = 0;
+        *end = 0;
+        all_input input = {line, tab + 1};
+        pack->inputs[pack->count++] = input;
+        line = end + 1;
+    }
+}
+
+static uint8_t all_escaped(const char **at) {
+    static const char letters[] = "ntr\\", values[] = "\n\t\r\\";
+    char kind = *(*at)++;
+    const char *known = strchr(letters, kind);
+    if (known && kind) {
+        return (uint8_t)values[known - letters];
+    }
+    unsigned value = 0;
+    MUST(kind == 'x' && sscanf(*at, "%2x", &value) == 1);
+    *at += 2;
+    return (uint8_t)value;
+}
+
+static void all_feed(int target, const char *text) {
+    uint8_t *data = (uint8_t *)malloc(strlen(text) + 1);
+    MUST(data);
+    size_t size = 0;
+    while (*text) {
+        char c = *text++;
+        data[size++] = c == '\\' ? all_escaped(&text) : (uint8_t)c;
+    }
+    data = (uint8_t *)realloc(data, size ? size : 1);           // the sanitizer sees a read past its end
+    MUST(data);
+    alarm(ALL_INPUT_LIMIT_S);
     (void)all_targets[target].run(data, size);
     alarm(0);
     free(data);
 }
 
-/* The files of one target, in as many processes as it takes; answers how many failed. */
-static int all_files(int target, const char *dir, struct dirent **files, int count) {
-    int *at = (int *)mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), failed = 0, status = 0;
-    char path[1024];
+/* The inputs of one target, in as many processes as it takes; answers how many failed. */
+static int all_inputs(int target, const char *path, const all_pack *pack) {
+    int *at = (int *)mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     MUST(at != MAP_FAILED);
-    for (*at = 0; *at < count;) {
+    int failed = 0;
+    for (*at = 0; *at < pack->count; ++*at) {
         fflush(stdout);
         pid_t child = fork();
         MUST(child >= 0);
         if (child == 0) {
-            for (; *at < count; ++*at) {
-                snprintf(path, sizeof path, "%s/%s", dir, files[*at]->d_name);
-                all_feed(target, path);
+            for (; *at < pack->count; ++*at) {
+                all_feed(target, pack->inputs[*at].text);
             }
-            exit(0);                                            /* here the sanitizer looks for what was not freed            */
+            exit(0);  // here the sanitizer looks for what was not freed
         }
+        int status = 0;
         MUST(waitpid(child, &status, 0) == child);
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+            break;
+        }
         failed++;
-        if (*at < count) printf("FAIL  %s/%s\n", dir, files[*at]->d_name);
-        else printf("FAIL  %s: memory was not freed\n", dir);
-        ++*at;
+        if (*at < pack->count) {
+            printf("FAIL  %s: %s\n", path, pack->inputs[*at].name);
+        } else {
+            printf("FAIL  %s: memory was not freed\n", path);
+        }
     }
     (void)munmap(at, sizeof *at);
     return failed;
 }
 
-int main(int argc, char **argv) {
-    int passed = 0, failed = 0;
-    if (argc < 2) return fprintf(stderr, "usage: %s CORPUS [TARGET...]\n", argv[0]), 2;
-    for (int target = 0; target < ALL_TARGETS; target++) {
-        char dir[700];
-        struct dirent **files = NULL;
-        bool wanted = argc == 2;
-        for (int i = 2; i < argc; i++) wanted = wanted || strcmp(argv[i], all_targets[target].name) == 0;
-        if (!wanted) continue;
-        snprintf(dir, sizeof dir, "%s/%s", argv[1], all_targets[target].name);
-        int count = scandir(dir, &files, all_visible, alphasort), bad = count > 0 ? all_files(target, dir, files, count) : 1;
-        printf("%s  %-16s %4d files\n", bad ? "FAIL" : "ok  ", all_targets[target].name, count > 0 ? count : 0);
-        passed += (count > 0 ? count : 1) - (bad < count ? bad : count > 0 ? count : 1);
-        failed += bad;
-        for (int i = 0; i < count; i++) free(files[i]);
-        free(files);
+static bool all_wanted(const char *name, char **words, int count) {
+    for (int i = 0; i < count; i++) {
+        if (strcmp(words[i], name) == 0) {
+            return true;
+        }
     }
-    if (argc == 2) {                                            /* a new target belongs into the list above                   */
-        struct dirent **dirs = NULL;
-        int count = scandir(argv[1], &dirs, all_visible, alphasort);
-        if (count != ALL_TARGETS) printf("FAIL  %d directories in %s for %d targets\n", count, argv[1], ALL_TARGETS);
-        failed += count != ALL_TARGETS;
-        for (int i = 0; i < count; i++) free(dirs[i]);
-        free(dirs);
+    return count == 0;
+}
+
+/* Nothing lies in the corpus but one pack for each target: a new target belongs into the list above. */
+static bool all_listed(const char *corpus) {
+    struct dirent **files = NULL;
+    int count = scandir(corpus, &files, NULL, alphasort), known = 0;
+    for (int i = 0; i < count; i++) {
+        bool hidden = files[i]->d_name[0] == '.';
+        bool listed = hidden;
+        for (int target = 0; target < ALL_TARGETS; target++) {
+            size_t length = strlen(all_targets[target].name);
+            bool same = strncmp(files[i]->d_name, all_targets[target].name, length) == 0;
+            listed = listed || (same && strcmp(files[i]->d_name + length, ".pack") == 0);
+        }
+        if (!listed) {
+            printf("FAIL  %s/%s is no target's pack: tests/fuzz/pack makes one\n", corpus, files[i]->d_name);
+        }
+        known += listed;
+        free(files[i]);
+    }
+    free(files);
+    return count > 0 && known == count;
+}
+
+int main(int argc, char **argv) {
+    static all_pack pack;
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s CORPUS [TARGET...]\n", argv[0]);
+        return 2;
+    }
+    int passed = 0, failed = 0;
+    for (int target = 0; target < ALL_TARGETS; target++) {
+        const char *name = all_targets[target].name;
+        if (!all_wanted(name, argv + 2, argc - 2)) {
+            continue;
+        }
+        char path[700];
+        snprintf(path, sizeof path, "%s/%s.pack", argv[1], name);
+        all_open_pack(&pack, path);
+        int bad = pack.count > 0 ? all_inputs(target, path, &pack) : 1;
+        printf("%s  %-16s %4d inputs\n", bad ? "FAIL" : "ok  ", name, pack.count);
+        passed += pack.count > bad ? pack.count - bad : 0;
+        failed += bad;
+        free(pack.bytes);
+    }
+    if (argc == 2 && !all_listed(argv[1])) {
+        failed++;
     }
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0;

@@ -1,13 +1,14 @@
-/* The state machine over a store that answers anything, in any time. Whatever it says: true is read only within the validity of
-   a request that succeeded, never before a hold-off is over; callbacks come in pairs and in order; tokens rise; requests are made
-   one at a time; nothing is released before the work is over. */
+/* The state machine over a store that answers anything, in any time. Whatever it says: true is read only
+   within the validity of a request that succeeded, never before a hold-off is over; callbacks come in
+   pairs and in order; tokens rise; requests are made one at a time; nothing is released before the work is
+   over. */
 #include "fuzz.h"
 
 typedef struct core_world {
     fuzz_input in;
     leader_t   l;
-    int        op;                  /* under way in the store; 0: none                                            */
-    uint64_t   seq, token;          /* last request's; last term's                                                */
+    int        op;                  // under way in the store; 0: none
+    uint64_t   seq, token;          // last request's; last term's
     int64_t    valid_until, hold_until;
     bool       led, undrained, answered, stopped;
 } core_world;
@@ -28,27 +29,34 @@ static void core_check(core_world *w) {
     MUST(leader_due_ms(&w->l) >= 0 && leader_due_ms(&w->l) <= LEADER_WAIT_MAX_MS);
     if (!leading) return;
     MUST(w->led && fuzz_now_ms < w->valid_until && fuzz_now_ms > w->hold_until);
-    MUST(leader_token(&w->l) == w->token && view.state == LEADER_STATE_LEADER && view.remaining_ms <= w->valid_until - fuzz_now_ms);
+    MUST(leader_token(&w->l) == w->token && view.state == LEADER_STATE_LEADER
+         && view.remaining_ms <= w->valid_until - fuzz_now_ms);
 }
 
 /* What the answer means, as the header's rules have it. */
 static void core_note(core_world *w, const leader_request *q, int result, const leader_record *seen) {
     bool sane = seen->token <= INT64_MAX;
     if (sane && result != LEADER_PENDING && w->op == CORE_ACQUIRE && result == LEADER_OK) {
-        int64_t hold_off = seen->hold_off_ms < INT64_MAX / 4 ? seen->hold_off_ms : INT64_MAX / 4;
-        if (w->l.cfg.cautious_start && !w->answered && hold_off < w->l.cfg.lease_ms) hold_off = w->l.cfg.lease_ms;
+        const int64_t ten_years = INT64_C(315360000000);
+        int64_t hold_off = seen->hold_off_ms < ten_years ? seen->hold_off_ms : ten_years;
+        if (w->l.cfg.cautious_start && !w->answered && hold_off < w->l.cfg.lease_ms)
+            hold_off = w->l.cfg.lease_ms;
         if (hold_off > 0 && fuzz_now_ms + hold_off > w->hold_until) w->hold_until = fuzz_now_ms + hold_off;
         w->valid_until = seen->token >= q->min_token ? q->now_ms + w->l.cfg.renew_deadline_ms : INT64_MIN;
         w->answered = true;
     }
-    if (sane && w->op == CORE_ACQUIRE && (result == LEADER_HELD || result == LEADER_E_DUPLICATE)) w->answered = true;
-    if (sane && w->op == CORE_RENEW && result == LEADER_OK) w->valid_until = q->now_ms + w->l.cfg.renew_deadline_ms;
-    if (sane && w->op == CORE_RENEW && (result == LEADER_LOST || result == LEADER_E_DUPLICATE)) w->valid_until = INT64_MIN;
+    if (sane && w->op == CORE_ACQUIRE && (result == LEADER_HELD || result == LEADER_E_DUPLICATE))
+        w->answered = true;
+    if (sane && w->op == CORE_RENEW && result == LEADER_OK)
+        w->valid_until = q->now_ms + w->l.cfg.renew_deadline_ms;
+    if (sane && w->op == CORE_RENEW && (result == LEADER_LOST || result == LEADER_E_DUPLICATE))
+        w->valid_until = INT64_MIN;
 }
 
 static leader_result core_answer(core_world *w, int op, const leader_request *q, leader_record *seen) {
     MUST(q->seq == w->seq ? op == w->op : q->seq > w->seq && (w->op == 0 || !w->l.cfg.backend.cancel));
-    MUST(q->now_ms <= fuzz_now_ms && q->timeout_ms >= 1 && q->nonce != 0 && q->lease_ms == w->l.cfg.lease_ms && q->min_token > w->token);
+    MUST(q->now_ms <= fuzz_now_ms && q->timeout_ms >= 1 && q->nonce != 0 && q->lease_ms == w->l.cfg.lease_ms
+         && q->min_token > w->token);
     MUST(op != CORE_ACQUIRE || (!w->led && !w->undrained && !w->l.cfg.observe_only));
     MUST(op != CORE_RELEASE || (!w->led && !w->undrained && fuzz_now_ms > w->hold_until));
     MUST(!w->stopped);
@@ -57,7 +65,9 @@ static leader_result core_answer(core_world *w, int op, const leader_request *q,
     core_pass(w);
     unsigned choice = fuzz_byte(&w->in), fill = fuzz_byte(&w->in);
     int result = choice < 128 ? LEADER_OK : choice < 250 ? (int)(choice % 13) - 8 : (int)fuzz_number(&w->in);
-    seen->token = fill & 1 ? (uint64_t)fuzz_number(&w->in) : fill & 2 ? q->min_token + fuzz_byte(&w->in) : q->min_token;
+    seen->token = fill & 1   ? (uint64_t)fuzz_number(&w->in)
+                  : fill & 2 ? q->min_token + fuzz_byte(&w->in)
+                             : q->min_token;
     if (fill & 4) seen->expires_in_ms = fuzz_number(&w->in);
     if (fill & 8) seen->hold_off_ms = fuzz_number(&w->in);
     if (fill & 16) seen->again_ms = fuzz_number(&w->in);
@@ -65,18 +75,30 @@ static leader_result core_answer(core_world *w, int op, const leader_request *q,
     if (fill & 128) memcpy(seen->holder, "me", 3);
     if (fill == 255) w->l.host.log(w->l.host.core, LEADER_LOG_ERROR, "the store has something to say");
     core_note(w, q, result, seen);
-    if (result != LEADER_PENDING || seen->token > INT64_MAX) w->op = 0;     /* such a token ends it, whatever comes with it         */
+    // such a token ends it, whatever comes with it
+    if (result != LEADER_PENDING || seen->token > INT64_MAX) w->op = 0;
     return (leader_result)result;
 }
 
-static leader_result core_acquire(void *w, const leader_request *q, leader_record *seen) { return core_answer((core_world *)w, CORE_ACQUIRE, q, seen); }
-static leader_result core_renew  (void *w, const leader_request *q, leader_record *seen) { return core_answer((core_world *)w, CORE_RENEW, q, seen); }
-static leader_result core_release(void *w, const leader_request *q, leader_record *seen) { return core_answer((core_world *)w, CORE_RELEASE, q, seen); }
-static leader_result core_observe(void *w, const leader_request *q, leader_record *seen) { return core_answer((core_world *)w, CORE_OBSERVE, q, seen); }
+static leader_result core_acquire(void *w, const leader_request *q, leader_record *seen) {
+    return core_answer((core_world *)w, CORE_ACQUIRE, q, seen);
+}
+static leader_result core_renew(void *w, const leader_request *q, leader_record *seen) {
+    return core_answer((core_world *)w, CORE_RENEW, q, seen);
+}
+static leader_result core_release(void *w, const leader_request *q, leader_record *seen) {
+    return core_answer((core_world *)w, CORE_RELEASE, q, seen);
+}
+static leader_result core_observe(void *w, const leader_request *q, leader_record *seen) {
+    return core_answer((core_world *)w, CORE_OBSERVE, q, seen);
+}
 static bool core_poll(void *w) { core_pass((core_world *)w); return fuzz_byte(&((core_world *)w)->in) & 1; }
 static void core_cancel(void *w) { MUST(((core_world *)w)->op != 0); ((core_world *)w)->op = 0; }
 
-static bool core_is_healthy(void *w) { core_pass((core_world *)w); return (fuzz_byte(&((core_world *)w)->in) & 15) != 15; }
+static bool core_is_healthy(void *w) {
+    core_pass((core_world *)w);
+    return (fuzz_byte(&((core_world *)w)->in) & 15) != 15;
+}
 static bool core_is_drained(void *user) {
     core_world *w = (core_world *)user;
     bool drained = (fuzz_byte(&w->in) & 3) != 3;
@@ -103,7 +125,7 @@ static void core_new_leader(void *user, const char *identity) {
     core_world *w = (core_world *)user;
     MUST(strlen(identity) <= LEADER_IDENTITY_MAX);
     MUST(strcmp(identity, "me") == 0 || !w->led);
-    MUST(leader_tick(&w->l) == 100);                /* a callback cannot re-enter                                     */
+    MUST(leader_tick(&w->l) == 100);                // a callback cannot re-enter
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -115,10 +137,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     w.in = fuzz_open(data, size);
     w.valid_until = w.hold_until = INT64_MIN;
     unsigned flags = fuzz_byte(&w.in);
-    leader_backend backend = {&w, core_acquire, core_renew, core_release, flags & 1 ? core_observe : NULL, flags & 2 ? core_poll : NULL,
-                              flags & 4 ? core_cancel : NULL, NULL, NULL};
     cfg.identity = "me";
-    cfg.backend = backend;
+    cfg.backend.self = &w;
+    cfg.backend.acquire = core_acquire;
+    cfg.backend.renew = core_renew;
+    cfg.backend.release = core_release;
+    cfg.backend.observe = flags & 1 ? core_observe : NULL;
+    cfg.backend.poll = flags & 2 ? core_poll : NULL;
+    cfg.backend.cancel = flags & 4 ? core_cancel : NULL;
     cfg.clock_ms = fuzz_clock_ms;
     cfg.user = &w;
     cfg.cautious_start = flags & 8;

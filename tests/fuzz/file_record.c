@@ -1,23 +1,25 @@
-/* A record of the file store. First the reader alone: what it accepts is JSON with every required field once, and reads the same
-   when written again. Then an election over a directory that holds the input: nobody leads over a record that cannot be read, or
-   that is somebody else's, before a full lease has passed.
+/* The record of the file store. First the name alone: what the reader accepts, it writes the same way
+   again. Then the text: what it accepts is JSON with every required field once. Then an election over a
+   directory that holds both: nobody leads over a record that cannot be read, or that is somebody else's,
+   before a full lease has passed.
 
-   The input is the record with the highest number; after a line "---" comes one with a lower number, after another the copy. If both
-   records are empty lines there is only the copy: a store that was wiped. */
+   The input is the name of the record, a line "---", its text, another such line, and the copy. An empty
+   name: a store that was wiped. */
 #include "fuzz.h"
 #include "json.h"
 #include <dirent.h>
 
-enum { RECORD_NUMBER = 1000, RECORD_BELOW = 900, RECORD_LEASE_MS = 3000 };
+enum { RECORD_LEASE_MS = 3000 };
 static char record_top[256], record_path[300], record_dir[320];
 
-/* Removes a directory with its files. */
+/* Removes a directory with all that is in it. */
 static void record_remove(const char *path) {
     char name[700];
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
-        snprintf(name, sizeof name, "%s/%s", path, e->d_name);
-        (void)unlink(name);
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        snprintf(name, sizeof name, "%s/%.300s", path, e->d_name);
+        if (unlink(name) != 0) record_remove(name);
     }
     if (dir) closedir(dir);
     (void)rmdir(path);
@@ -33,137 +35,141 @@ static void record_make_dir(void) {
 }
 
 static void record_put(const char *name, json_span text) {
-    char path[400];
+    char path[700];
     snprintf(path, sizeof path, "%s%s", record_path, name);
     FILE *file = fopen(path, "wb");
     MUST(file && fwrite(text.at, 1, (size_t)(text.end - text.at), file) == (size_t)(text.end - text.at));
     MUST(fclose(file) == 0);
 }
 
-static bool record_round_trip(const char *text, size_t size, leader_lease_ *r) {
-    static const char *const required[] = {"holder", "renewTime", "leaseDuration", "token", "nonce", "seq"};
-    char again[4096], why[160] = "", holder[2000];
-    leader_lease_ back;
-    json_span root, member, value;
-    int depth;
-    bool json = json_document(text, size, &root, &depth);
-    if (!leader_file_parse_(text, size, r, why, sizeof why)) {
-        MUST(why[0] && fuzz_is_utf8(why, strlen(why)));
-        return false;
-    }
-    MUST(json);
-    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++) MUST(json_find(root, required[i], &member, &value) == 1);
-    MUST(r->token > 0 && r->token < UINT64_C(1) << 53 && r->lease_ms > 0 && r->lease_ms <= (uint64_t)LEADER_TIME_MAX_MS_ && fuzz_is_utf8(r->holder, strlen(r->holder)));
-    MUST(leader_json_quote_(holder, sizeof holder, r->holder) < sizeof holder);
-    char boot[300];
-    MUST(leader_json_quote_(boot, sizeof boot, r->boot_id) < sizeof boot);
-    int n = snprintf(again, sizeof again, "{\"holder\":%s,\"renewTime\":\"2026-11-16T01:28:19Z\",\"leaseDuration\":\"%llums\",\"token\":%llu,\"nonce\":\"%016llX\",\"seq\":%llu,"
-                     "\"bootId\":%s,\"timeNamespace\":%llu,\"bootClockMs\":%llu,\"lockDevice\":%llu,\"lockInode\":%llu,\"holdOffMs\":%llu}",
-                     holder, (unsigned long long)r->lease_ms, (unsigned long long)r->token, (unsigned long long)r->nonce, (unsigned long long)r->seq, boot,
-                     (unsigned long long)r->time_namespace, (unsigned long long)r->stamp_ms, (unsigned long long)r->lock_device, (unsigned long long)r->lock_inode,
-                     (unsigned long long)r->hold_off_ms);
-    MUST(n > 0 && (size_t)n < sizeof again && leader_file_parse_(again, (size_t)n, &back, why, sizeof why));
-    back.form = r->form;
-    MUST(memcmp(&back, r, sizeof back) == 0);
+/* The reader of names: one spelling, within bounds. */
+static bool record_name(json_span part, char *name, size_t cap, leader_name_ *parsed) {
+    char again[LEADER_ENTRY_VERSION_MAX + 1];
+    size_t len = (size_t)(part.end - part.at);
+    if (len >= cap) return false;
+    memcpy(name, part.at, len);
+    name[len] = 0;
+    if (!leader_name_parse_(name, parsed)) return false;
+    leader_name_text_(parsed, again, sizeof again);
+    MUST(strcmp(name, again) == 0 && strlen(again) < sizeof again - 1);
+    MUST(parsed->token > 0 && parsed->token <= LEADER_TOKEN_MAX_
+         && parsed->hold_off_ms <= (uint64_t)LEADER_TIME_MAX_MS_);
     return true;
 }
 
-/* From when on may somebody else lead? INT64_MIN: at once. A stamp of this very boot counts from the stamp. */
-static int64_t record_free_at(bool readable, const leader_lease_ *r, int64_t now) {
-    int64_t from = now, length = readable ? (int64_t)r->lease_ms : RECORD_LEASE_MS;
-    if (readable && !r->holder[0]) return INT64_MIN;
-    if (readable && (int64_t)r->hold_off_ms > length) length = (int64_t)r->hold_off_ms;
-    if (readable && strcmp(r->boot_id, "boot") == 0 && r->time_namespace == 7 && r->stamp_ms > 0 && (int64_t)r->stamp_ms <= now) from = (int64_t)r->stamp_ms;
+static bool record_text(json_span part, leader_term_ *term) {
+    static const char *const required[] = {"holder", "renewTime", "leaseDuration"};
+    size_t size = (size_t)(part.end - part.at);
+    char why[160] = "";
+    json_span root, member, value;
+    leader_json_ json;
+    int depth;
+    bool is_json = json_document(part.at, size, &root, &depth);
+    memset(term, 0, sizeof *term);
+    bool good = leader_entry_parse_(part.at, size, &term->entry, &json, why, sizeof why)
+                && leader_term_parse_(json, term, why, sizeof why);
+    if (!good) {
+        MUST(why[0] && fuzz_is_utf8(why, strlen(why)));
+        return false;
+    }
+    MUST(is_json);
+    for (size_t i = 0; i < sizeof required / sizeof required[0]; i++)
+        MUST(json_find(root, required[i], &member, &value) == 1);
+    const leader_entry *e = &term->entry;
+    MUST(e->lease_ms > 0 && e->lease_ms <= LEADER_TIME_MAX_MS_ && e->token <= LEADER_TOKEN_MAX_
+         && fuzz_is_utf8(e->holder, strlen(e->holder)));
+    return size <= LEADER_FILE_TEXT_MAX_;
+}
+
+/* From when on may somebody else lead? INT64_MIN: at once. A stamp of this very boot counts from the
+   stamp. */
+static int64_t record_free_at(bool readable, const leader_term_ *term, const leader_name_ *name,
+                              int64_t now) {
+    bool ours = readable && term->entry.nonce == name->nonce;
+    int64_t from = now, length = ours ? term->entry.lease_ms : RECORD_LEASE_MS;
+    if (ours && (name->released || !term->entry.holder[0])) return INT64_MIN;
+    if (ours && (int64_t)name->hold_off_ms > length) length = (int64_t)name->hold_off_ms;
+    bool shared = ours && strcmp(term->boot_id, "boot") == 0 && term->time_namespace == 7;
+    if (shared && name->stamp_ms > 0 && (int64_t)name->stamp_ms <= now) from = (int64_t)name->stamp_ms;
     return from + length;
 }
 
-/* A copy without its record: whoever wrote it may still lead, for its lease or for ours. */
-static int64_t record_wiped_free_at(bool readable, const leader_lease_ *copy, int64_t now) {
-    if (readable && !copy->holder[0]) return INT64_MIN;
-    return now + (readable && copy->lease_ms > RECORD_LEASE_MS ? (int64_t)copy->lease_ms : RECORD_LEASE_MS);
+/* A copy without its record: its writer may still lead, for its lease; what cannot be read, for ours. */
+static int64_t record_wiped_free_at(bool there, bool readable, const leader_term_ *copy, int64_t now) {
+    if (!there || (readable && !copy->entry.holder[0])) return INT64_MIN;
+    return now + (readable ? copy->entry.lease_ms : RECORD_LEASE_MS);
 }
 
-static void record_elect(json_span *part, int parts, bool wiped, bool readable, const leader_lease_ *top, int64_t free_at) {
+static void record_elect(int64_t free_at, uint64_t token) {
     leader_file file;
     leader_config cfg;
     leader_t l;
-    char name[16];
     memset(&cfg, 0, sizeof cfg);
-    record_make_dir();
-    snprintf(name, sizeof name, ".d/%d", RECORD_NUMBER);
-    if (!wiped) record_put(name, part[0]);
-    snprintf(name, sizeof name, ".d/%d", RECORD_BELOW);
-    if (!wiped && parts > 1) record_put(name, part[1]);
-    if (parts > 2) record_put("", part[2]);
     cfg.identity = "me";
     cfg.backend = leader_file_backend(&file, record_path);
     cfg.lease_ms = RECORD_LEASE_MS;
     cfg.clock_ms = fuzz_clock_ms;
     MUST(leader_init(&l, &cfg) == LEADER_OK);
-    file.ready = true;                              /* the machine's own identity would not be the same elsewhere     */
+    file.ready = true;  // the machine's own identity would not be the same elsewhere
     memcpy(file.boot_id, "boot", 5);
     file.time_namespace = 7;
-
-    leader_record seen;
-    leader_request q;
-    memset(&seen, 0, sizeof seen);
-    memset(&q, 0, sizeof q);
-    leader_result looked = leader_file_observe_(&file, &q, &seen);
-    if (wiped) MUST(looked == LEADER_OK);
-    else if (!readable) MUST(looked == LEADER_E_CORRUPT);
-    else if (top->token <= RECORD_NUMBER) MUST(strcmp(seen.holder, top->holder) == 0 && seen.token == top->token);
-
     for (int step = 0; step < 12; step++) {
         leader_tick(&l);
         if (leader_is_leader(&l)) {
             MUST(fuzz_now_ms > free_at);
-            MUST(leader_token(&l) > RECORD_NUMBER && (!readable || leader_token(&l) > top->token || top->token == LEADER_NUMBER_MAX_));
+            MUST(leader_token(&l) > token);
         }
         fuzz_now_ms += step % 3 ? 1 : RECORD_LEASE_MS / 3;
     }
     (void)leader_close(&l, 0);
     record_remove(record_dir);
     record_remove(record_top);
-    MUST(access(record_top, F_OK) != 0);            /* nothing else was made                                          */
+    MUST(access(record_top, F_OK) != 0);            // nothing else was made
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char mark[] = "\n---\n";
     json_span part[3];
-    leader_lease_ r[3];
-    bool readable[3] = {false, false, false};
+    leader_term_ term, copy;
+    leader_name_ name;
+    char text_name[700], version[300], term_name[LEADER_FILE_NAME_MAX_];
     int parts = 0;
     fuzz_reset();
     char *text = fuzz_text(data, size), *at = text, *end = text + size;
     while (parts < 3) {
         char *cut = parts < 2 ? strstr(at, mark) : NULL;
         part[parts].at = at;
-        part[parts].end = cut ? cut + 1 : end;
-        readable[parts] = record_round_trip(at, (size_t)(part[parts].end - at), &r[parts]);
+        part[parts].end = cut ? cut : end;
         parts++;
         if (!cut) break;
         at = cut + sizeof mark - 1;
     }
-    json_span root;
-    int depth;
-    if (size > 20000 || (size % 8 && parts < 3 && !json_document(part[0].at, (size_t)(part[0].end - part[0].at), &root, &depth))) {
-        free(text);                                 /* an election takes long, and to it one piece of rubbish is like another */
-        return 0;
+    bool named = record_name(part[0], version, sizeof version, &name);
+    bool readable = parts > 1 && record_text(part[1], &term);
+    bool copy_readable = parts > 2 && record_text(part[2], &copy);
+    record_make_dir();
+    if (parts > 2) record_put("", part[2]);
+    int64_t free_at;
+    uint64_t token = 0;
+    if (named) {
+        char dir[400];
+        json_span nothing = {text, text};
+        snprintf(dir, sizeof dir, "%s/record", record_dir);
+        MUST(mkdir(dir, 0700) == 0);
+        snprintf(text_name, sizeof text_name, ".d/record/%s", version);
+        record_put(text_name, nothing);
+        leader_file_term_name_(term_name, name.nonce, name.draft);
+        snprintf(text_name, sizeof text_name, ".d/%s", term_name);
+        if (parts > 1) record_put(text_name, part[1]);
+        free_at = record_free_at(readable, &term, &name, fuzz_now_ms);
+        token = name.token;
+    } else {
+        free_at = record_wiped_free_at(parts > 2, copy_readable, &copy, fuzz_now_ms);
+        if (copy_readable) token = copy.entry.token;
     }
-    bool counts = readable[0] && r[0].token <= RECORD_NUMBER && part[0].end - part[0].at <= LEADER_FILE_TEXT_MAX_;
-    int64_t free_at = record_free_at(counts, &r[0], fuzz_now_ms);
-    if (parts > 1) {
-        bool below = readable[1] && r[1].token <= RECORD_BELOW && part[1].end - part[1].at <= LEADER_FILE_TEXT_MAX_;
-        int64_t below_at = record_free_at(below, &r[1], fuzz_now_ms);
-        if (!(below && counts && r[1].nonce == r[0].nonce) && below_at > free_at) free_at = below_at;
-    }
-    bool wiped = parts == 3 && part[0].end - part[0].at <= 1 && part[1].end - part[1].at <= 1;
-    if (wiped) {
-        counts = readable[2] && part[2].end - part[2].at <= LEADER_FILE_TEXT_MAX_;
-        r[0] = r[2];
-        free_at = record_wiped_free_at(counts, &r[2], fuzz_now_ms);
-    }
-    record_elect(part, parts, wiped, counts, &r[0], free_at);
+    if (named && free_at == INT64_MIN && copy_readable && copy.entry.nonce == 0 && copy.entry.holder[0])
+        free_at = fuzz_now_ms + copy.entry.lease_ms;    // another program has taken its turn
+    record_elect(free_at, token);
     free(text);
     return 0;
 }

@@ -1,11 +1,14 @@
-/* json.h - a reader of JSON for the fuzz targets to compare with, written apart from the one in leader.h (RFC 8259, UTF-8). */
+/* json.h - a reader of JSON for the fuzz targets to compare with, written apart from the one in leader.h
+   (RFC 8259, UTF-8). */
 #ifndef FUZZ_JSON_H_INCLUDED
 #define FUZZ_JSON_H_INCLUDED
 #include "fuzz.h"
 
 typedef struct json_span { const char *at, *end; } json_span;
 
-static bool json_is(const char *p, const char *end, const char *set) { return p < end && *p && strchr(set, *p) != NULL; }
+static bool json_is(const char *p, const char *end, const char *set) {
+    return p < end && *p && strchr(set, *p) != NULL;
+}
 
 static const char *json_space(const char *p, const char *end) {
     while (json_is(p, end, " \t\r\n")) p++;
@@ -94,18 +97,24 @@ static bool json_decode(json_span string, char *out, size_t cap) {
         p += 5;
         if (c == 0 || (c >= 0xd800 && c < 0xe000)) return false;
         if (c < 0x80) out[n++] = (char)c;
-        else if (c < 0x800) { out[n++] = (char)(0xc0 | c >> 6); out[n++] = (char)(0x80 | (c & 0x3f)); }
-        else { out[n++] = (char)(0xe0 | c >> 12); out[n++] = (char)(0x80 | (c >> 6 & 0x3f)); out[n++] = (char)(0x80 | (c & 0x3f)); }
+        else if (c < 0x800) { out[n++] = (char)(0xc0 | c >> 6); out[n++] = (char)(0x80 | (c & 0x3f));
+        } else {
+            out[n++] = (char)(0xe0 | c >> 12);
+            out[n++] = (char)(0x80 | (c >> 6 & 0x3f));
+            out[n++] = (char)(0x80 | (c & 0x3f));
+        }
     }
     out[n] = 0;
     return true;
 }
 
-/* How often the object has a member of that name; the last of them, from its name's quote on, and its value. */
+/* How often the object has a member of that name; the last of them, from its name's quote on, and its
+   value. */
 FUZZ_UNUSED static int json_find(json_span object, const char *name, json_span *member, json_span *value) {
     int found = 0, depth = 0;
     if (object.at == object.end || *object.at != '{') return 0;
-    for (const char *p = json_space(object.at + 1, object.end); *p == '"'; p = json_space(p + 1, object.end)) {
+    for (const char *p = json_space(object.at + 1, object.end); *p == '"';
+         p = json_space(p + 1, object.end)) {
         char key[300];
         json_span k = {p, json_string(p, object.end)}, v = {NULL, NULL};
         MUST(k.end != NULL);
@@ -124,6 +133,8 @@ FUZZ_UNUSED static int json_find(json_span object, const char *name, json_span *
     return found;
 }
 
-FUZZ_UNUSED static bool json_is_null(json_span v) { return v.end - v.at == 4 && memcmp(v.at, "null", 4) == 0; }
+FUZZ_UNUSED static bool json_is_null(json_span v) {
+    return v.end - v.at == 4 && memcmp(v.at, "null", 4) == 0;
+}
 
 #endif

@@ -1,7 +1,7 @@
 /* What the Redis backend's resolver reads: a name server's answer, /etc/hosts and /etc/resolv.conf.
 
-   The input: a name, and then the bytes of an answer to the question for it, of which the first two are the question's number;
-   the same bytes stand in for the two files. */
+   The input: a name, and then the bytes of an answer to the question for it, of which the first two are
+   the question's number; the same bytes stand in for the two files. */
 #ifndef LEADER_WITH_REDIS
 #  define LEADER_WITH_REDIS
 #endif
@@ -14,37 +14,45 @@ static bool dns_stands_there(const uint8_t *reply, size_t size, const char *addr
     size_t width = v6 ? 16 : 4;
     if (inet_pton(v6 ? AF_INET6 : AF_INET, address, raw) != 1) return false;
     for (size_t at = 12; at + 10 + width <= size; at++)
-        if (memcmp(reply + at + 10, raw, width) == 0 && reply[at] == 0 && reply[at + 1] == (v6 ? 28 : 1) && reply[at + 8] == 0 && reply[at + 9] == width) return true;
+        if (memcmp(reply + at + 10, raw, width) == 0 && reply[at] == 0 && reply[at + 1] == (v6 ? 28 : 1)
+            && reply[at + 8] == 0 && reply[at + 9] == width)
+            return true;
     return false;
 }
 
 static void dns_answer(const char *name, const uint8_t *reply, size_t size, bool v6) {
-    unsigned char query[300];
-    char address[64] = "none";
-    size_t length = leader_redis_question_(query, size >= 2 ? (unsigned)(reply[0] << 8 | reply[1]) : 7u, name, v6);
-    MUST(length <= sizeof query);
-    if (length == 0) return;
-    uint8_t *exact = (uint8_t *)fuzz_text(reply, size);         /* so that the byte after the last is nobody's           */
-    int said = leader_redis_read_dns_(exact, size, query, length, address);
-    MUST(said >= -1 && said <= 1);
-    MUST(said == 1 ? dns_stands_there(reply, size, address, v6) : strcmp(address, "none") == 0);
-    if (said >= 0) MUST(size >= length && reply[2] & 0x80);
+    static leader_redis_lookup_ l;
+    memset(&l, 0, sizeof l);
+    l.query_len =
+        leader_redis_question_(l.query, size >= 2 ? (unsigned)(reply[0] << 8 | reply[1]) : 7u, name, v6);
+    MUST(l.query_len <= sizeof l.query);
+    if (l.query_len == 0) return;
+    uint8_t *exact = (uint8_t *)fuzz_text(reply, size);         // so that the byte after the last is nobody's
+    int said = leader_redis_read_dns_(&l, exact, size);
+    MUST(said >= LEADER_REDIS_DNS_STRANGER_ && said <= LEADER_REDIS_DNS_TAKEN_);
+    MUST(l.count >= 0 && l.count <= LEADER_REDIS_ADDRESSES_
+         && (l.count == 0 || said >= LEADER_REDIS_DNS_TROUBLE_));
+    for (int i = 0; i < l.count; i++) MUST(dns_stands_there(reply, size, l.found[i], v6));
+    if (said != LEADER_REDIS_DNS_STRANGER_) MUST(size >= l.query_len && reply[2] & 0x80);
     /* An answer to another question is not believed. */
-    query[0] ^= 1;
-    MUST(leader_redis_read_dns_(exact, size, query, length, address) == -1);
+    l.query[0] ^= 1;
+    MUST(leader_redis_read_dns_(&l, exact, size) == LEADER_REDIS_DNS_STRANGER_);
     free(exact);
 }
 
 static void dns_files(const char *name) {
-    leader_redis_resolver_ c;
-    char address[64] = "", form[200];
-    unsigned char raw[16];
-    if (leader_redis_in_hosts_(name, address)) MUST(inet_pton(AF_INET, address, raw) == 1 || inet_pton(AF_INET6, address, raw) == 1);
-    leader_redis_read_resolver_(&c);
+    leader_redis_resolv_ c;
+    static leader_redis_lookup_ l;
+    char form[200];
+    memset(&l, 0, sizeof l);
+    memcpy(l.host, name, strlen(name) + 1);
+    leader_redis_look_in_hosts_(&l);
+    for (int i = 0; i < l.count; i++) MUST(leader_redis_is_numeric_(l.found[i]));
+    leader_redis_read_resolv_(&c);
     MUST(c.servers >= 1 && c.servers <= 3 && c.searches >= 0 && c.searches <= 6);
     for (int i = 0; i < c.servers; i++) MUST(leader_redis_is_numeric_(c.server[i]));
     int i = 0;
-    while (i < 20 && leader_redis_candidate_(&c, name, i, form, sizeof form)) {
+    while (i < 20 && leader_redis_form_(&c, name, i, form, sizeof form)) {
         MUST(strncmp(form, name, strlen(name)) == 0);
         i++;
     }

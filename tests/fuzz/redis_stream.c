@@ -1,5 +1,6 @@
-/* The bytes of a hostile Redis server, through a real socket, hiredis and a whole election. Whatever it sends, in whatever pieces:
-   nobody leads who was not told OK, memory stays bounded, and nothing is left open. */
+/* The bytes of a hostile Redis server, through a real socket, hiredis and a whole election. Whatever it
+   sends, in whatever pieces: nobody leads who was not told OK, memory stays bounded, and nothing is left
+   open. */
 #ifndef LEADER_WITH_REDIS
 #  define LEADER_WITH_REDIS
 #endif
@@ -9,8 +10,17 @@
 enum { STREAM_PEERS = 4, STREAM_KEPT = 4096, STREAM_MEMORY_MAX = 1 << 20 };
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
-typedef struct stream_peer { int fd; size_t last, sent; char kept[STREAM_KEPT]; } stream_peer;      /* what it was sent, while that is not much */
-typedef struct stream_world { fuzz_input in; leader_t l; stream_peer peer[STREAM_PEERS]; int peers; bool told_ok; size_t memory; } stream_world;
+// what it was sent, while that is not much
+typedef struct stream_peer { int fd; size_t last, sent; char kept[STREAM_KEPT]; } stream_peer;
+typedef struct stream_world {
+    fuzz_input in;
+    leader_t l;
+    leader_redis_election *job;
+    stream_peer peer[STREAM_PEERS];
+    int peers;
+    bool told_ok;
+    size_t memory;
+} stream_world;
 
 static int stream_listener = -1;
 static struct sockaddr_un stream_address;
@@ -19,10 +29,12 @@ static void stream_clean(void) { (void)unlink(stream_address.sun_path); }
 static void stream_listen(void) {
     const char *place = getenv("TMPDIR");
     stream_address.sun_family = AF_UNIX;
-    snprintf(stream_address.sun_path, sizeof stream_address.sun_path, "%.60s/leader-fuzz-%ld", place && place[0] ? place : "/tmp", (long)getpid());
+    snprintf(stream_address.sun_path, sizeof stream_address.sun_path, "%.60s/leader-fuzz-%ld",
+             place && place[0] ? place : "/tmp", (long)getpid());
     (void)unlink(stream_address.sun_path);
     stream_listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    MUST(bind(stream_listener, (struct sockaddr *)&stream_address, sizeof stream_address) == 0 && listen(stream_listener, 8) == 0);
+    MUST(bind(stream_listener, (struct sockaddr *)&stream_address, sizeof stream_address) == 0
+         && listen(stream_listener, 8) == 0);
     atexit(stream_clean);
 }
 
@@ -33,7 +45,8 @@ static int stream_free_fd(void) {
 }
 
 static void stream_send(stream_world *w, stream_peer *p, const void *bytes, size_t size) {
-    if (p->fd < 0 || size == 0 || send(p->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)size) return;
+    if (p->fd < 0 || size == 0 || send(p->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)size)
+        return;
     if (p->sent + size > sizeof p->kept) { w->told_ok = true; return; }
     p->last = p->sent;
     memcpy(p->kept + p->sent, bytes, size);
@@ -43,17 +56,44 @@ static void stream_send(stream_world *w, stream_peer *p, const void *bytes, size
 
 /* An answer as the scripts give it, of words and numbers that the input chooses. */
 static void stream_answer(stream_world *w, stream_peer *p) {
-    static const char *const words[8] = {"OK", "HELD", "WAIT", "LOST", "DUPLICATE", "CORRUPT", "FREE", "OK"};
-    const char *word = words[fuzz_byte(&w->in) & 7];
-    char text[200];
-    long long token = (long long)fuzz_number(&w->in), left = (long long)fuzz_number(&w->in);
-    int n = snprintf(text, sizeof text, "*5\r\n$%d\r\n%s\r\n:%lld\r\n:%lld\r\n:15000\r\n$2\r\n%s\r\n", (int)strlen(word), word, token, left, strcmp(word, "OK") ? "xy" : "me");
+    static const char *const words[10] = {"OK",      "HELD", "WAIT", "LOST", "DUPLICATE",
+                                          "CORRUPT", "FREE", "OK",   "SAME", "FOREIGN"};
+    const char *word = words[fuzz_byte(&w->in) % 10];
+    char text[700], record[200];
+    unsigned long long token = (unsigned long long)fuzz_number(&w->in), nonce = w->job->nonce,
+                       seq = w->job->seq;
+    long long left = (long long)fuzz_number(&w->in);
+    unsigned wrong = fuzz_byte(&w->in);                         // mostly an answer to the present request
+    bool ours = strcmp(word, "OK") == 0;
+    snprintf(record, sizeof record, "%llu %020llu %016llx 15000 %s", token, ours ? seq : 1,
+             ours ? nonce : 255, ours ? "me" : "xy");
+    if (strcmp(word, "SAME") == 0 || strcmp(word, "WAIT") == 0) record[0] = 0;
+    nonce ^= wrong == 1;
+    seq += wrong == 2;
+    int n = snprintf(text, sizeof text,
+                     "*8\r\n$%d\r\n%s\r\n:%lld\r\n:%lld\r\n:15000\r\n$%d\r\n%s\r\n$10\r\nleader:%s\r\n$"
+                     "16\r\n%016llx\r\n$20\r\n%020llu\r\n",
+                     (int)strlen(word), word, (long long)token, left, (int)strlen(record), record,
+                     wrong == 3 ? "jot" : "job", nonce, seq);
     stream_send(w, p, text, (size_t)n);
 }
 
 static void stream_canned(stream_world *w, stream_peer *p) {
-    static const char *const canned[] = {"-NOSCRIPT No matching script\r\n", "-MOVED 5 127.0.0.1:1\r\n", "-READONLY x\r\n", "+PONG\r\n", "$-1\r\n", "*-1\r\n", ":1\r\n", "*1024\r\n", "*1000000\r\n",
-        "*3\r\n$9\r\nsubscribe\r\n$10\r\nleader:job\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n$10\r\nleader:job\r\n$3\r\n", "*3\r\n$11\r\nunsubscribe\r\n$10\r\nleader:job\r\n:0\r\n", "$65536\r\n", "$65537\r\n", "OK\r\n"};
+    static const char *const canned[] = {"-NOSCRIPT No matching script\r\n",
+                                         "-MOVED 5 127.0.0.1:1\r\n",
+                                         "-READONLY x\r\n",
+                                         "+PONG\r\n",
+                                         "$-1\r\n",
+                                         "*-1\r\n",
+                                         ":1\r\n",
+                                         "*1024\r\n",
+                                         "*1000000\r\n",
+                                         "*3\r\n$9\r\nsubscribe\r\n$12\r\nleader:job@0\r\n:1\r\n",
+                                         "*3\r\n$7\r\nmessage\r\n$12\r\nleader:job@0\r\n$3\r\n",
+                                         "*3\r\n$11\r\nunsubscribe\r\n$12\r\nleader:job@0\r\n:0\r\n",
+                                         "$65536\r\n",
+                                         "$65537\r\n",
+                                         "OK\r\n"};
     const char *text = canned[fuzz_byte(&w->in) % (sizeof canned / sizeof canned[0])];
     stream_send(w, p, text, strlen(text));
 }
@@ -69,10 +109,14 @@ static void stream_tick(stream_world *w) {
         p->fd = fd;
         p->sent = p->last = 0;
     }
-    for (int i = 0; i < STREAM_PEERS; i++) while (w->peer[i].fd >= 0 && recv(w->peer[i].fd, sink, sizeof sink, MSG_DONTWAIT) > 0) {}
+    for (int i = 0; i < STREAM_PEERS; i++)
+        while (w->peer[i].fd >= 0 && recv(w->peer[i].fd, sink, sizeof sink, MSG_DONTWAIT) > 0) {
+        }
     if (leader_is_leader(&w->l)) MUST(w->told_ok && leader_token(&w->l) < UINT64_C(1) << 53);
-    MUST(fuzz_is_utf8(leader_error(&w->l), strlen(leader_error(&w->l))) && fuzz_is_utf8(leader_get_view(&w->l).leader, strlen(leader_get_view(&w->l).leader)));
-    MUST(!__sanitizer_get_current_allocated_bytes || __sanitizer_get_current_allocated_bytes() < w->memory + STREAM_MEMORY_MAX);
+    MUST(fuzz_is_utf8(leader_error(&w->l), strlen(leader_error(&w->l)))
+         && fuzz_is_utf8(leader_get_view(&w->l).leader, strlen(leader_get_view(&w->l).leader)));
+    MUST(!__sanitizer_get_current_allocated_bytes
+         || __sanitizer_get_current_allocated_bytes() < w->memory + STREAM_MEMORY_MAX);
 }
 
 static void stream_step(stream_world *w) {
@@ -92,7 +136,7 @@ static void stream_step(stream_world *w) {
     case 5:  if (p->fd >= 0) close(p->fd);
              p->fd = -1;
              break;
-    case 6:  n = 4u * fuzz_byte(&w->in);                        /* the last again and again: memory must not grow without end     */
+    case 6:  n = 4u * fuzz_byte(&w->in);  // the last again and again: memory must not grow without end
              for (size_t i = 0; i < n && p->fd >= 0 && p->sent > p->last; i++) {
                  (void)send(p->fd, p->kept + p->last, p->sent - p->last, MSG_DONTWAIT | MSG_NOSIGNAL);
                  if (i % 16 == 15) stream_tick(w);
@@ -106,9 +150,9 @@ static void stream_step(stream_world *w) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static stream_world w;
-    static leader_redis client;
+    static leader_redis_client client;
     static leader_redis_election job;
-    leader_redis_settings s;
+    leader_redis_config s;
     leader_config cfg;
     fuzz_reset();
     if (stream_listener < 0) stream_listen();
@@ -118,6 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&cfg, 0, sizeof cfg);
     for (int i = 0; i < STREAM_PEERS; i++) w.peer[i].fd = -1;
     w.in = fuzz_open(data, size);
+    w.job = &job;
     if (__sanitizer_get_current_allocated_bytes) w.memory = __sanitizer_get_current_allocated_bytes();
     unsigned flags = fuzz_byte(&w.in);
     s.path = stream_address.sun_path;
@@ -125,9 +170,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     s.db = flags & 2 ? 3 : 0;
     s.wait_replicas = flags & 4 ? 1 : 0;
     s.no_notice = flags & 8;
-    leader_redis_init(&client, &s);
+    leader_redis_client_init(&client, &s);
     cfg.identity = "me";
-    cfg.backend = leader_redis_backend(&job, &client, "job");
+    cfg.backend = leader_redis_shared_backend(&job, &client, "job");
     cfg.clock_ms = fuzz_clock_ms;
     cfg.observe_only = flags & 16;
     MUST(leader_init(&w.l, &cfg) == LEADER_OK);
@@ -137,6 +182,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     (void)leader_close(&w.l, 0);
     for (int i = 0; i < STREAM_PEERS; i++) if (w.peer[i].fd >= 0) close(w.peer[i].fd);
     for (int fd; (fd = accept(stream_listener, NULL, NULL)) >= 0;) close(fd);
-    MUST(stream_free_fd() == free_fd);                          /* none was left open                                             */
+    MUST(stream_free_fd() == free_fd);                          // none was left open
     return 0;
 }

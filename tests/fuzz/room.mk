@@ -1,0 +1,3 @@
+# Every parser, and the core, with arbitrary input: the corpus here, more with make fuzz.
+NEEDS := redis k8s
+TEST_SUITES += 'fuzz_corpus 300 $(MAKE) -s $(OUT)/fuzz/all && mkdir -p $(OUT)/fuzz/tmp && TMPDIR=$(OUT)/fuzz/tmp $(OUT)/fuzz/all tests/fuzz/corpus'
