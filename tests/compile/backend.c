@@ -1,4 +1,5 @@
-/* A backend's companion header, with its implementation: switched on by a define, or included after leader.h (AFTER). */
+/* A backend's companion header, with its implementation: switched on by a define, or included after
+   leader.h (AFTER). */
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
 #ifdef AFTER

@@ -1,6 +1,8 @@
-/* Uses every public function once, so that a build that lacks one, or declares one that it does not define, does not link; and runs, so that a
-   build that links is also seen to work. Compiled by tests/matrix in every language standard, as C and as C++, in three ways: with the
-   implementation in this file, with it in impl.c, and with LEADER_STATIC in here and in other.c. Its argument: where the lease file goes. */
+/* Uses every public function once, so that a build that lacks one, or declares one that it does not
+   define, does not link; and runs, so that a build that links is also seen to work. Compiled by
+   tests/compile/matrix in every language standard, as C and as C++, in three ways: with the implementation
+   in this file, with it in impl.c, and with LEADER_STATIC in here and in other.c. Its argument: where the
+   lease file goes. */
 #include "leader.h"
 
 #if defined(LEADER_IMPLEMENTATION) && !defined(LEADER_IMPLEMENTATION_DONE)
@@ -19,11 +21,22 @@ bool other_unit_agrees(const leader_t *me);
 static bool other_unit_agrees(const leader_t *me) { return leader_is_leader(me); }
 #endif
 
-#define CHECK(x) do { if (!(x)) { fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #x); return 1; } } while (0)
+#define CHECK(x)                                                                                             \
+    do {                                                                                                     \
+        if (!(x)) {                                                                                          \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #x);                                  \
+            return 1;                                                                                        \
+        }                                                                                                    \
+    } while (0)
 
 static int starts, stops;
 static void started(void *user, uint64_t token) { (void)user; if (token != 0) starts++; }
-static void stopped(void *user, uint64_t token, leader_result why) { (void)user; (void)why; if (token != 0) stops++; }
+static void stopped(void *user, uint64_t token, leader_result why) {
+    (void)user;
+    (void)why;
+    if (token != 0)
+        stops++;
+}
 
 /* One complete life: stand, lead, be asked everything, resign, lead again, stop. */
 static int live(leader_backend backend, bool has_rivals) {
@@ -47,7 +60,8 @@ static int live(leader_backend backend, bool has_rivals) {
     CHECK(leader_wait(&me, 60000) == LEADER_OK);
     CHECK(leader_is_leader(&me) && leader_token(&me) != 0 && leader_remaining_ms(&me) > 0);
     CHECK(other_unit_agrees(&me));
-    CHECK(leader_get_leader(&me, leader, sizeof leader) == (int)strlen(identity) && strcmp(leader, identity) == 0);
+    CHECK(leader_get_leader(&me, leader, sizeof leader) == (int)strlen(identity)
+          && strcmp(leader, identity) == 0);
     view = leader_get_view(&me);
     CHECK(view.leading && view.state == LEADER_STATE_LEADER && strcmp(view.leader, identity) == 0);
     stats = leader_get_stats(&me);

@@ -2,14 +2,14 @@
 # A backend in every form in which it is used: C99 and C++11, gcc and clang, in one file, in several, static, included directly, strict
 # warnings as errors. The last line is "N passed, N failed".
 #
-#   tests/test_backend_builds.sh redis|k8s
+#   tests/compile/test_backend_builds.sh redis|k8s
 
 case $1 in
     redis) define=LEADER_WITH_REDIS library=-lhiredis ;;
     k8s)   define=LEADER_WITH_K8S library=-lcurl ;;
     *)     echo "usage: $0 redis|k8s" >&2; exit 2 ;;
 esac
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 main=tests/compile/$1.c
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
