@@ -1,4 +1,4 @@
-# find_package(leader [COMPONENTS redis k8s]), then target_link_libraries(app leader::leader) or leader::redis, leader::k8s.
+# find_package(leader [COMPONENTS redis k8s etcd pg quorum]), then target_link_libraries(app leader::leader) or leader::redis, leader::k8s, ...
 # leader.h is a header: define LEADER_IMPLEMENTATION in one file of yours.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
@@ -27,22 +27,40 @@ if("redis" IN_LIST leader_FIND_COMPONENTS)
   endif()
 endif()
 
-if("k8s" IN_LIST leader_FIND_COMPONENTS)
+# _leader_store(NAME DEFINITION LIBRARIES...): the target of a component whose library was found
+function(_leader_store name definition)
+  set(leader_${name}_FOUND TRUE PARENT_SCOPE)
+  if(NOT TARGET leader::${name})
+    add_library(leader::${name} INTERFACE IMPORTED)
+    set_target_properties(leader::${name} PROPERTIES
+      INTERFACE_COMPILE_DEFINITIONS ${definition}
+      INTERFACE_LINK_LIBRARIES "leader::leader;${ARGN}")
+  endif()
+endfunction()
+
+if("k8s" IN_LIST leader_FIND_COMPONENTS OR "etcd" IN_LIST leader_FIND_COMPONENTS)
   find_package(CURL QUIET)
   if(CURL_FOUND)
-    set(leader_k8s_FOUND TRUE)
-    if(NOT TARGET leader::k8s)
-      add_library(leader::k8s INTERFACE IMPORTED)
-      set_target_properties(leader::k8s PROPERTIES
-        INTERFACE_COMPILE_DEFINITIONS LEADER_WITH_K8S
-        INTERFACE_LINK_LIBRARIES "leader::leader;CURL::libcurl")
-    endif()
+    _leader_store(k8s LEADER_WITH_K8S CURL::libcurl)
+    _leader_store(etcd LEADER_WITH_ETCD CURL::libcurl)
   endif()
+endif()
+
+if("pg" IN_LIST leader_FIND_COMPONENTS)
+  find_package(PostgreSQL QUIET)
+  if(PostgreSQL_FOUND)
+    _leader_store(pg LEADER_WITH_PG ${PostgreSQL_LIBRARIES})
+    set_target_properties(leader::pg PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${PostgreSQL_INCLUDE_DIRS}")
+  endif()
+endif()
+
+if("quorum" IN_LIST leader_FIND_COMPONENTS)
+  _leader_store(quorum LEADER_WITH_QUORUM)
 endif()
 
 foreach(_leader_component IN LISTS leader_FIND_COMPONENTS)
   if(leader_FIND_REQUIRED_${_leader_component} AND NOT leader_${_leader_component}_FOUND)
     set(leader_FOUND FALSE)
-    set(leader_NOT_FOUND_MESSAGE "leader: the library for the component ${_leader_component} was not found (redis: hiredis, k8s: libcurl)")
+    set(leader_NOT_FOUND_MESSAGE "leader: the library for the component ${_leader_component} was not found (redis: hiredis, k8s and etcd: libcurl, pg: libpq)")
   endif()
 endforeach()
