@@ -1,6 +1,7 @@
-/* The election in a poll() loop beside what the program does anyway: here it answers each line on standard input.
+/* The election in a poll() loop beside what the program does anyway: here it answers each line on standard
+   input.
 
-       poll NAME [LEASE-FILE]          who: who leads    resign: hand over    quit: end                                   */
+       poll NAME [LEASE-FILE]          who: who leads    resign: hand over    quit: end */
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
 #include <poll.h>
@@ -8,13 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static void on_new_leader(void *user, const char *identity) { (void)user; printf("leader: %s\n", identity[0] ? identity : "nobody"); }
+static void on_new_leader(void *user, const char *identity) {
+    (void)user;
+    printf("leader: %s\n", identity[0] ? identity : "nobody");
+}
 
 static void answer(leader_t *me, const char *line) {
     leader_view v = leader_get_view(me);
-    if (strncmp(line, "quit", 4) == 0) leader_stop(me);
-    else if (strncmp(line, "resign", 6) == 0) leader_resign(me, 1000);
-    else printf("%s%s, token %llu, seen %lld ms ago\n", v.leader[0] ? v.leader : "nobody", v.leading ? " (that is me)" : "", (unsigned long long)v.token, (long long)v.age_ms);
+    if (strncmp(line, "quit", 4) == 0) {
+        leader_stop(me);
+    } else if (strncmp(line, "resign", 6) == 0) {
+        leader_resign(me, 1000);
+    } else {
+        printf("%s%s, token %llu, seen %lld ms ago\n", v.leader[0] ? v.leader : "nobody",
+               v.leading ? " (that is me)" : "", (unsigned long long)v.token, (long long)v.age_ms);
+    }
 }
 
 int main(int argc, char **argv) {
@@ -22,21 +31,25 @@ int main(int argc, char **argv) {
     leader_config cfg = {0};
     leader_t me;
     cfg.identity = argc > 1 ? argv[1] : "node-a";
-    cfg.backend  = leader_file_backend(&file, argc > 2 ? argv[2] : "job.lease");
+    cfg.backend = leader_file_backend(&file, argc > 2 ? argv[2] : "job.lease");
     cfg.on_new_leader = on_new_leader;
-    if (leader_init(&me, &cfg) != LEADER_OK) return fprintf(stderr, "%s\n", leader_error(&me)), 1;
+    if (leader_init(&me, &cfg) != LEADER_OK) {
+        return fprintf(stderr, "%s\n", leader_error(&me)), 1;
+    }
     setvbuf(stdout, NULL, _IOLBF, 0);
 
     while (!leader_is_stopped(&me)) {
         int wait_ms = leader_tick(&me);
         leader_fd theirs[LEADER_FDS_MAX];
-        int n = leader_fds(&me, theirs);        /* ask after every tick: they may have changed                        */
+        int n = leader_fds(&me, theirs);  // ask after every tick: they may have changed
         struct pollfd fds[LEADER_FDS_MAX + 1] = {{STDIN_FILENO, POLLIN, 0}};
         for (int i = 0; i < n; i++) {
             fds[i + 1].fd = (int)theirs[i].fd;
-            fds[i + 1].events = (short)((theirs[i].events & LEADER_READ ? POLLIN : 0) | (theirs[i].events & LEADER_WRITE ? POLLOUT : 0));
+            fds[i + 1].events = leader_poll_events(theirs[i].events);
         }
-        if (poll(fds, (nfds_t)n + 1, wait_ms) <= 0) continue;
+        if (poll(fds, (nfds_t)n + 1, wait_ms) <= 0) {
+            continue;
+        }
         if (fds[0].revents) {
             char line[256];
             ssize_t got = read(STDIN_FILENO, line, sizeof line - 1);
