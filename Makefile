@@ -1,7 +1,10 @@
 # leader.h is one file: to use it, copy it. What is here builds the tests, the figures and the examples.
 # `make` alone lists the targets. Everything that is built goes to build/.
 
-CFLAGS  ?= -O1 -g
+.DEFAULT_GOAL := help
+
+# Without optimisation everything is built three times as fast; what needs speed says so below, and make matrix optimises.
+CFLAGS  ?= -O0 -g
 STRICT  := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 COVERAGE = $(if $(findstring clang,$(CC)),,--coverage -dumpdir $(OUT)/coverage/)
@@ -17,184 +20,185 @@ endif
 
 C_FLAGS   = -std=gnu99 $(STRICT) -I. $(CFLAGS) $(CPPFLAGS) $(CHECKED)
 CXX_FLAGS = -std=c++11 $(STRICT) -I. $(CFLAGS) $(CPPFLAGS) $(CHECKED)
-HEADERS  := $(wildcard leader.h backends/*.h tests/*.h tests/*/*.h examples/*.h bench/*.h)
+HEADERS   = $(wildcard leader.h backends/*.h tests/*/*.h examples/*.h)
 
-# The core tests are every tests/test_*.c that needs no server.
-CORE     := $(filter-out test_redis% test_k8s%,$(patsubst tests/%.c,%,$(wildcard tests/test_*.c)))
-SERVERS  := $(patsubst tests/%.c,%,$(wildcard tests/test_redis*.c tests/test_k8s*.c))
+# Everything about tests that is not here is in the rooms: tests/ROOM/room.mk, see tests/README.md.
+ROOMS    := $(patsubst tests/%/room.mk,%,$(wildcard tests/*/room.mk))
+vpath %.c $(addprefix tests/,$(ROOMS))
+CORE     := $(filter-out test_step,$(patsubst tests/core/%.c,%,$(wildcard tests/core/test_*.c)))
 THREADS  := $(filter test_threads,$(CORE))
 FUZZERS  := $(filter-out all,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
-MEMCHECKED := $(addprefix $(OUT)/plain/,test_terms test_handover test_standby test_loop test_file test_redis test_k8s)
-BENCHES  := $(patsubst bench/%.c,%,$(wildcard bench/*.c))
+BENCHES  := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/*.c))
 
-# The examples whose library is not installed are left out. Looked at only where it matters: it runs the preprocessor.
-lacks     = $(shell echo '\#include <$(1)>' | $(CC) -E -x c - >/dev/null 2>&1 || echo $(2))
-LACKING   = $(call lacks,uv.h,libuv) $(call lacks,ev.h,libev) $(call lacks,sys/epoll.h,epoll)
-EXAMPLES  = $(filter-out $(LACKING),$(patsubst examples/%.c,%,$(wildcard examples/*.c))) $(patsubst examples/%.cpp,%,$(wildcard examples/*.cpp))
+# Is there a header? Looked at only where it matters: it runs the preprocessor. A hash sign as such would be read differently by
+# different makes.
+has_header = $(shell printf '\043include <%s>\n' '$(1)' | $(CC) -E -x c $(2) - >/dev/null 2>&1 && echo yes)
+has_cxx    = $(shell printf '\043include <%s>\n' '$(1)' | $(CXX) -E -x c++ - >/dev/null 2>&1 && echo yes)
+lacks      = $(if $(call has_header,$(1)),,$(2))
 
-# healthz and leader-run have every store whose library is installed. Looked at only where it matters: it runs the preprocessor.
-has_store   = $(and $(wildcard backends/leader_$(1).h),$(shell echo '\#include <$(2)>' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes))
-STORE_FLAGS = $(if $(call has_store,redis,hiredis/hiredis.h),-DLEADER_WITH_REDIS) $(if $(call has_store,k8s,curl/curl.h),-DLEADER_WITH_K8S)
-STORE_LIBS  = $(if $(call has_store,redis,hiredis/hiredis.h),-lhiredis) $(if $(call has_store,k8s,curl/curl.h),-lcurl)
+# The examples whose library is not installed are left out, and those in LEFT_OUT.
+LACKING   = $(call lacks,uv.h,libuv) $(call lacks,ev.h,libev) $(call lacks,sys/epoll.h,epoll) $(call lacks,hiredis/hiredis.h,redis)
+EXAMPLES  = $(filter-out $(LACKING) $(LEFT_OUT),$(patsubst examples/%.c,%,$(wildcard examples/*.c)) $(patsubst examples/%.cpp,%,$(wildcard examples/*.cpp)))
+
+# Those with a command line have every store whose library is installed.
+PG_FLAGS   := $(shell pkg-config --cflags libpq 2>/dev/null)
+STORE_FLAGS = -DLEADER_WITH_QUORUM $(if $(call has_header,hiredis/hiredis.h),-DLEADER_WITH_REDIS $(if $(call has_header,openssl/ssl.h),-DLEADER_REDIS_TLS)) \
+              $(if $(call has_header,curl/curl.h),-DLEADER_WITH_K8S -DLEADER_WITH_ETCD) $(if $(call has_header,libpq-fe.h,$(PG_FLAGS)),-DLEADER_WITH_PG $(PG_FLAGS))
+STORE_LIBS  = $(if $(call has_header,hiredis/hiredis.h),-lhiredis $(if $(call has_header,openssl/ssl.h),-lssl -lcrypto)) \
+              $(if $(call has_header,curl/curl.h),-lcurl) $(if $(call has_header,libpq-fe.h,$(PG_FLAGS)),-lpq)
 
 # The thread sanitizer does not start where addresses are randomised more widely than it was built for.
 UNRANDOMIZED := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
-# ---- the suites: '<name> <seconds it may take> <command>', one line each; see tests/run ---------------------------------------------
+# ---- the suites: '<name> <seconds it may take> <command>', one line each; see tests/tools/run -----------------------------------------
+# A room adds its suites to TEST_SUITES (make test) or to ALL_SUITES (make test-all, which does not repeat those of make test).
 # A program is built as part of its suite, so that one that does not compile is a failed suite and no more.
 
+# $(call suite,PROGRAM,SECONDS[,PREFIX[,ARGUMENTS]])
 suite = '$(1) $(2) $(MAKE) -s $(OUT)/$(1) && $(3) $(OUT)/$(1) $(4)'
 
 # Test programs leave what coverage reads; a run forgets that of the run before.
 covered = $(call suite,$(1),$(2),rm -f $(OUT)/coverage/$(1).gcda &&)
 
+# Several processes of one program side by side, each with its share of the tests: for programs that mostly wait.
+# $(call sharded,PROGRAM,SECONDS,HOW MANY)
+sharded = $(call suite,$(1),$(2),rm -f $(OUT)/coverage/$(1).gcda && tests/tools/shards $(3))
+
 # Examples and leader-run are tested with the sanitizers, in a directory of their own: what is installed or tried out is without.
 checked = $(MAKE) -s OUT=$(OUT)/checked CHECKED="$(SANITIZE)"
 
-CORE_SUITES := 'run 300 tests/test_run.sh'
-CORE_SUITES += $(foreach t,$(CORE),$(call covered,$(t),600))
-CORE_SUITES += $(foreach t,$(THREADS),$(call suite,$(t)-tsan,600,$(UNRANDOMIZED)))
-CORE_SUITES += $(if $(wildcard tests/sim.c),$(call suite,sim,900))
-
-REDIS_SUITES := $(call covered,test_redis,900)
-REDIS_SUITES += $(call suite,test_redis-tsan,300,$(UNRANDOMIZED),"--filter=threads.*")
-REDIS_SUITES += $(call suite,test_redis_faults,300)
-REDIS_SUITES += 'redis_builds 300 tests/test_backend_builds.sh redis'
-
-K8S_SUITES  := $(call covered,test_k8s,600)
-K8S_SUITES  += $(call suite,test_k8s-tsan,300,$(UNRANDOMIZED),"--filter=threads.*")
-K8S_SUITES  += $(call suite,test_k8s_faults,300)
-K8S_SUITES  += $(foreach t,$(wildcard tests/test_k8s_*.py),'$(basename $(notdir $(t))) 300 python3 $(t)')
-K8S_SUITES  += 'k8s_builds 300 tests/test_backend_builds.sh k8s'
-K8S_LIVE    := 'test_k8s-live 900 $(MAKE) -s $(OUT)/test_k8s && $(OUT)/test_k8s "--filter=live.*"'
-
-# Short runs: make chaos has the long ones, and a new seed for each.
-CHAOS_SUITES := $(foreach s,file redis redis-sentinel k8s,'chaos_$(s) 180 $(MAKE) -s chaos STORE=$(s) SECONDS=12 SEED=1')
-CHAOS_SUITES += 'chaos_file-short-leases 180 $(MAKE) -s chaos SECONDS=12 LEASE=150 SEED=1'
-CHAOS_SUITES += 'chaos_checker 180 $(MAKE) -s $(OUT)/chaos-candidate && tests/test_chaos.py'
-CHAOS_SUITES += 'chaos_proxy 180 tests/chaos/test_proxy.py'
-CHAOS_SUITES += 'chaos_stores 300 tests/chaos/test_stores.py'
-
-FAULT_SUITES := $(foreach t,test_faults test_redis_faults test_k8s_faults,$(call suite,$(t),600))
-
-# The long ones first, so that none is left to run alone at the end.
-ALL_SUITES  := $(REDIS_SUITES) $(K8S_SUITES) $(CHAOS_SUITES)
-ALL_SUITES  += 'examples 600 $(checked) examples && tests/test_examples $(OUT)/checked/examples'
-ALL_SUITES  += 'leader_run 600 $(checked) $(addprefix $(OUT)/checked/,leader-run leader-run-pod) && tests/test_leader_run.py $(OUT)/checked/leader-run'
-ALL_SUITES  += 'matrix 900 tests/matrix --all'
-ALL_SUITES  += 'mutation 1200 tests/mutation'
-ALL_SUITES  += $(CORE_SUITES)
-ALL_SUITES  += 'wine 600 tests/test_wine.sh'
-ALL_SUITES  += 'healthz 300 $(checked) $(OUT)/checked/examples/healthz && tests/test_healthz.py $(OUT)/checked/examples/healthz'
-ALL_SUITES  += 'cache 300 $(checked) $(OUT)/checked/examples/cache && tests/test_cache.py $(OUT)/checked/examples/cache'
-ALL_SUITES  += 'readme 300 tests/readme_snippets'
-ALL_SUITES  += 'install 300 tests/test_install.sh'
-ALL_SUITES  += 'fuzz_corpus 300 $(MAKE) -s $(OUT)/fuzz/all && mkdir -p $(OUT)/fuzz/tmp && TMPDIR=$(OUT)/fuzz/tmp $(OUT)/fuzz/all tests/fuzz/corpus'
-ALL_SUITES  += 'lint 600 tests/lint'
-ALL_SUITES  += 'memcheck 600 $(MAKE) -s $(MEMCHECKED) && tests/memcheck $(OUT)/plain'
-ALL_SUITES  += $(if $(COVERAGE),'+coverage 60 tests/coverage $(OUT)/coverage')
+# Each room's suites by themselves as well, for make test-ROOM.
+define room
+TEST_SUITES :=
+ALL_SUITES :=
+NEEDS :=
+ALL_NEEDS :=
+include tests/$(1)/room.mk
+$(1)_NEEDS := core $$(NEEDS)
+$(1)_ALL_NEEDS := core $$(NEEDS) $$(ALL_NEEDS)
+$(1)_TEST := $$(if $$(TEST_SUITES),--needs 'core $$(NEEDS)' $$(TEST_SUITES))
+$(1)_ALL := $$(if $$(ALL_SUITES),--needs 'core $$(NEEDS) $$(ALL_NEEDS)' $$(ALL_SUITES))
+endef
+$(foreach r,$(ROOMS),$(eval $(call room,$(r))))
+TEST_SUITES := $(foreach r,$(ROOMS),$($(r)_TEST))
+ALL_SUITES  := $(foreach r,$(ROOMS),$($(r)_ALL))
+NEEDS       := $(sort $(foreach r,$(ROOMS),$($(r)_NEEDS)))
+ALL_NEEDS   := $(sort $(foreach r,$(ROOMS),$($(r)_ALL_NEEDS)))
 
 # ---- targets -------------------------------------------------------------------------------------------------------------------------
 
 help:
 	@echo "make run         three candidates, one leader: a demonstration (needs a C compiler, nothing else)"
-	@echo "make test        everything, after installing what is missing with apt-get"
-	@echo "make test-core   the core only; UTEST=dir/utest.h uses another utest.h"
-	@echo "make test-redis  the Redis backend only"
-	@echo "make test-k8s    the Kubernetes backend only; with KUBE_URL=https://... KUBE_TOKEN=... KUBE_CA=file KUBE_NAMESPACE=... on that API server"
+	@echo "make test        what a user wants to know, after installing what is missing with apt-get"
+	@echo "make test-all    the rest: compilers, mutants, chaos, lint, valgrind, coverage, Windows"
+	@echo "make test-core   the core and the file store only; UTEST=dir/utest.h uses another utest.h"
+	@echo "make test-ROOM   one room of tests/: $(ROOMS)"
+	@echo "                 test-k8s with KUBE_URL=https://... KUBE_TOKEN=... KUBE_CA=file KUBE_NAMESPACE=... on that API server"
 	@echo "make coverage    the lines that the tests reach, in percent, and those that they do not"
 	@echo "make memcheck    tests of each store under valgrind"
 	@echo "make lint        clang-tidy and cppcheck"
 	@echo "make sim         the simulator; RUNS=n scenarios from SEED=s"
-	@echo "make chaos       real processes killed, stopped, cut off, from SEED=s: STORE=file|redis|redis-sentinel|k8s NODES=5 SECONDS=60 TIMELINE=1"
+	@echo "make prove       the shipped core and engine explored exhaustively, BOUNDS=name; then the models with Spin"
+	@echo "make chaos       real processes killed, stopped, cut off, from SEED=s: STORE=file|redis|redis-sentinel|redis-quorum|k8s|pg|etcd NODES=5 SECONDS=60 TIMELINE=1"
 	@echo "make fuzz        the fuzzers, SECONDS=60 each, from the corpus in tests/fuzz; TARGET=name for one of: $(FUZZERS)"
 	@echo "make faults      every answer, system call and allocation fails once; FAULT=n.way plays one run of build/test_*faults again"
 	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
 	@echo "make matrix      every compiler and language standard, as a table"
 	@echo "make examples    the programs in examples/"
-	@echo "make install     leader.h, leader-run and its man page, pkg-config and CMake files; PREFIX=/usr/local DESTDIR= (make uninstall)"
+	@echo "make man         build/leader.3: the comments of leader.h as a man page (man -l build/leader.3)"
+	@echo "make install     leader.h, leader-run, man pages, pkg-config and CMake files; PREFIX=/usr/local DESTDIR= (make uninstall)"
 	@echo "make clean       removes build/"
 
 run: $(OUT)/demo
 	@$(OUT)/demo
 
+# The core is built while the servers are installed. What several suites use is built before them.
 test:
-	-@tests/deps all
-	-@$(MAKE) -s -k -j2 programs $(MEMCHECKED) >/dev/null 2>&1
-	-@$(checked) -k -j2 examples $(addprefix $(OUT)/checked/,leader-run leader-run-pod) >/dev/null 2>&1
-	@tests/run $(ALL_SUITES)
+	@tests/deps core 2>/dev/null || true
+	@tests/deps $(NEEDS) & $(MAKE) -s -k -j2 $(addprefix $(OUT)/,$(CORE) $(FILE)) >/dev/null 2>&1; wait
+	@$(MAKE) -s -k -j2 programs >/dev/null 2>&1 || true
+	@tests/tools/run $(TEST_SUITES)
 
+test-all:
+	@tests/deps $(ALL_NEEDS) || true
+	@$(MAKE) -s -k -j2 programs >/dev/null 2>&1 || true
+	@tests/tools/run $(ALL_SUITES)
+
+# Needs nothing but a compiler.
 test-core:
-	-@$(MAKE) -s -k -j2 $(addprefix $(OUT)/,$(CORE) $(addsuffix -tsan,$(THREADS)) sim) >/dev/null 2>&1
-	@tests/run $(CORE_SUITES)
+	@tests/tools/run $(core_TEST) $(file_TEST)
 
-test-redis:
-	-@tests/deps redis
-	@tests/run $(REDIS_SUITES)
-
-test-k8s:
-	-@tests/deps k8s
-	@tests/run $(if $(KUBE_URL),$(K8S_LIVE),$(K8S_SUITES))
+# make test-redis, make test-k8s and so on: all of a room.
+$(addprefix test-,$(filter-out core,$(ROOMS))): test-%:
+	@tests/deps $($*_ALL_NEEDS) || true
+	@tests/tools/run $(if $(KUBE_URL),$($*_LIVE),$($*_TEST) $($*_ALL))
 
 mutation-redis:
-	@tests/redis_mutation
+	@tests/redis/mutation
 
 mutation-k8s:
-	@tests/k8s_mutation
+	@tests/k8s/mutation
 
 mutation-fuzz:
 	@tests/fuzz/mutation
 
-# Built before the suites, which run two at a time and must not both build one program.
-programs: $(addprefix $(OUT)/,$(CORE) $(SERVERS) $(addsuffix -tsan,$(THREADS) test_redis test_k8s) sim chaos-candidate leader-run fuzz/all) $(MEMCHECKED)
-	+@$(checked) examples $(addprefix $(OUT)/checked/,leader-run leader-run-pod)
+# Built before the suites, which run side by side and must not both build one program.
+programs: $(OUT)/chaos-candidate
+	+@$(checked) LEFT_OUT='$(LOOPS)' examples $(OUT)/checked/leader-run
 
+COVERED := $(addprefix test_,faults redis redis_attack redis_names http k8s k8s_config etcd pg quorum quorum_real) \
+           $(addprefix test_store_,file memory single redis k8s etcd pg pg_serial)
 coverage:
-	-@tests/deps redis k8s
-	@tests/run $(foreach t,$(CORE) test_redis test_k8s,$(call covered,$(t),900)) '+coverage 60 tests/coverage $(OUT)/coverage'
+	@tests/deps redis k8s etcd pg || true
+	@tests/tools/run $(foreach t,$(CORE) $(FILE) $(COVERED),$(call covered,$(t),900)) '+coverage 60 tests/tools/coverage $(OUT)/coverage'
 	@cat $(OUT)/logs/*coverage.log
 
 memcheck:
-	-@tests/deps redis k8s tools
+	@tests/deps redis k8s tools || true
 	@$(MAKE) -s $(MEMCHECKED)
-	@tests/memcheck $(OUT)/plain
+	@tests/tools/memcheck $(OUT)/plain
 
 lint:
-	-@tests/deps redis k8s examples tools
-	@tests/lint
+	@tests/deps redis k8s examples tools || true
+	@tests/tools/lint
 
 fuzz:
-	-@tests/deps core redis k8s
+	@tests/deps core redis k8s || true
 	@$(MAKE) -s -j2 $(addprefix $(OUT)/fuzz/,$(or $(TARGET),$(FUZZERS)))
 	@tests/fuzz/run --seconds $(or $(SECONDS),60) $(or $(TARGET),$(FUZZERS))
 
 sim: $(OUT)/sim
 	@$(OUT)/sim $(if $(RUNS),--runs $(RUNS)) $(if $(SEED),--seed $(SEED)) $(if $(STORE),--store $(STORE))
 
+prove: $(OUT)/prove
+	@tests/deps prove python || true
+	@$(OUT)/prove $(BOUNDS)
+	@$(if $(BOUNDS),,tests/prove/models)
+
 # Pictures of violations, and of the whole run with TIMELINE=1, go to build/chaos. EXCUSED=1 adds the faults under which the README promises nothing.
 chaos:
-	-@tests/deps chaos $(filter redis k8s,$(subst -, ,$(STORE)))
+	@tests/deps chaos $(filter redis k8s pg etcd,$(subst -, ,$(STORE))) || true
 	@$(MAKE) -s $(OUT)/chaos-candidate
 	@python3 tests/chaos/chaos.py --candidate $(OUT)/chaos-candidate --store $(or $(STORE),file) \
 	    $(if $(NODES),--nodes $(NODES)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(LEASE),--lease $(LEASE)) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(FAULTS),--faults '$(FAULTS)') $(if $(EXCUSED),--excused) $(if $(TIMELINE),--timeline) $(if $(KEEP),--keep)
 
 faults:
-	-@tests/deps core redis k8s
-	@tests/run $(FAULT_SUITES)
+	@tests/deps core redis k8s || true
+	@tests/tools/run $(foreach t,test_faults test_redis_faults test_k8s_faults,$(call suite,$(t),600))
 
 bench: $(addprefix $(OUT)/,$(BENCHES))
 	@$(foreach b,$(sort $(BENCHES)),$(OUT)/$(b) $(if $(filter bench,$(b)),,--no-head) $(BENCH_FLAGS) &&) true
 
-# Puts the table into the README, between its two marks.
+# Puts the table into tests/README.md, between its two marks.
 figures:
 	@$(MAKE) -s bench BENCH_FLAGS=--markdown >$(OUT)/figures.md
 	@awk 'FNR == NR { if (/^\|/) table = table $$0 "\n"; next } /^<!-- figures -->$$/ { print; printf "%s", table; inside = 1; next } \
-	      /^<!-- end of figures -->$$/ { inside = 0 } !inside' $(OUT)/figures.md README.md >$(OUT)/README.md && cp $(OUT)/README.md README.md
+	      /^<!-- end of figures -->$$/ { inside = 0 } !inside' $(OUT)/figures.md tests/README.md >$(OUT)/README.md && cp $(OUT)/README.md tests/README.md
 	@grep -v '^|' $(OUT)/figures.md
 
 matrix:
-	@tests/matrix
+	@tests/compile/matrix
 
 examples:
 	@$(MAKE) $(addprefix $(OUT)/examples/,$(EXAMPLES))
@@ -202,13 +206,16 @@ examples:
 # What is installed, as mode:file:place under PREFIX.
 PREFIX   ?= /usr/local
 VERSION  := $(shell sed -n 's/^\#define LEADER_VERSION  *"\(.*\)".*/\1/p' leader.h)
-PKGCONFIG := leader.pc leader-redis.pc leader-k8s.pc
+PKGCONFIG := leader.pc $(patsubst backends/leader_%.h,leader-%.pc,$(filter-out %_http.h,$(wildcard backends/*.h)))
 CMAKE    := leader-config.cmake leader-config-version.cmake
 INSTALLED = 644:leader.h:include/leader/leader.h $(foreach b,$(wildcard backends/*.h),644:$(b):include/leader/$(b)) \
             755:$(OUT)/leader-run:bin/leader-run 644:examples/leader-run/leader-run.1:share/man/man1/leader-run.1 \
+            644:$(OUT)/leader.3:share/man/man3/leader.3 \
+            644:examples/leader-run/completions/leader-run.bash:share/bash-completion/completions/leader-run \
+            644:examples/leader-run/completions/_leader-run:share/zsh/site-functions/_leader-run \
             $(foreach f,$(PKGCONFIG),644:$(OUT)/$(f):share/pkgconfig/$(f)) $(foreach f,$(CMAKE),644:$(OUT)/$(f):share/cmake/leader/$(f))
 
-install: $(OUT)/leader-run $(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE))
+install: $(OUT)/leader-run $(OUT)/leader.3 $(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE))
 	@for entry in $(INSTALLED); do \
 	    IFS=:; set -- $$entry; unset IFS; \
 	    install -D -m "$$1" "$$2" "$(DESTDIR)$(PREFIX)/$$3" && echo "$(DESTDIR)$(PREFIX)/$$3" || exit 1; \
@@ -220,76 +227,96 @@ uninstall:
 	    if [ -d "$(DESTDIR)$(PREFIX)/$$dir" ]; then rmdir "$(DESTDIR)$(PREFIX)/$$dir"; fi; \
 	done
 
-$(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE)): $(OUT)/%: packaging/% leader.h | $(OUT)
+$(addprefix $(OUT)/,$(PKGCONFIG) $(CMAKE)): $(OUT)/%: examples/packages/find/% leader.h | $(OUT)
 	sed 's/@VERSION@/$(VERSION)/' $< >$@
+
+# The header's own comments: there is no other source.
+man: $(OUT)/leader.3
+$(OUT)/leader.3: examples/packages/man.awk leader.h | $(OUT)
+	awk -f $< leader.h >$@
 
 clean:
 	rm -rf build
 
-.PHONY: help run test test-core test-redis test-k8s coverage memcheck lint mutation-redis mutation-k8s mutation-fuzz faults fuzz programs sim chaos bench figures matrix \
-        examples install uninstall clean
+.PHONY: help run test test-all $(addprefix test-,$(ROOMS)) coverage memcheck lint mutation-redis mutation-k8s mutation-fuzz faults fuzz programs sim prove chaos bench figures matrix \
+        examples man install uninstall clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------
 
-$(OUT)/test_%: tests/test_%.c $(HEADERS) Makefile | $(OUT)/coverage
+$(OUT)/test_%: test_%.c $(HEADERS) Makefile | $(OUT)/coverage
 	$(CC) $(C_FLAGS) $(SANITIZE) $(COVERAGE) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
 # The address sanitizer brings a malloc of its own, which a test of a failing malloc has to replace.
 $(OUT)/test_malloc $(OUT)/test_redis_faults $(OUT)/test_k8s_faults: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
 
+# Thousands of lives, one after another.
+$(OUT)/test_faults $(OUT)/test_redis_faults $(OUT)/test_k8s_faults: CFLAGS = -O2 -g
+
 # The linker sends these calls of the library to the test, which can make each of them fail.
-FAULT_CALLS := chmod close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 link linkat lseek lstat mkdir open openat read \
-               renameat stat syscall unlink unlinkat write
+FAULT_CALLS := chmod close fchmod fchown fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 inotify_rm_watch link linkat lseek lstat \
+               mkdir mkdirat open openat pwrite read renameat stat syscall unlink unlinkat write
 $(OUT)/test_faults: LDFLAGS += $(addprefix -Wl$(comma)--wrap=,$(FAULT_CALLS))
 
 $(addprefix $(OUT)/,test_redis test_redis-tsan test_redis_faults plain/test_redis bench_redis): LIBS += -lhiredis
 $(addprefix $(OUT)/,test_k8s test_k8s-tsan test_k8s_faults plain/test_k8s bench_k8s): LIBS += -lcurl
 
-$(OUT)/test_%-tsan: tests/test_%.c $(HEADERS) Makefile | $(OUT)
+$(OUT)/test_%-tsan: test_%.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) -fsanitize=thread $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
 # For valgrind, which takes the place of the sanitizers.
-$(OUT)/plain/test_%: tests/test_%.c $(HEADERS) Makefile | $(OUT)/plain
+$(OUT)/plain/test_%: test_%.c $(HEADERS) Makefile | $(OUT)/plain
 	$(CC) $(C_FLAGS) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
 # The simulator and the bench are for speed. The linker sends the simulator's system calls to its own file system.
-SIM_CALLS := chmod clock_gettime close fchmod fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 link linkat lseek lstat \
-             mkdir open openat poll read renameat stat syscall unlink unlinkat write
+SIM_CALLS := chmod clock_gettime close fchmod fchown fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 inotify_rm_watch link \
+             linkat lseek lstat mkdir mkdirat open openat poll pwrite read renameat stat syscall unlink unlinkat write
 $(OUT)/sim: CFLAGS = -O2 -g
-$(OUT)/sim: tests/sim.c $(wildcard tests/sim/*) $(HEADERS) Makefile | $(OUT)
+$(OUT)/sim: tests/sim/sim.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(addprefix -Wl$(comma)--wrap=,$(SIM_CALLS)) $(LIBS)
 
 $(addprefix $(OUT)/,$(BENCHES)): CFLAGS = -O2 -g
 $(addprefix $(OUT)/,$(BENCHES)): LIBS += -lm
-$(addprefix $(OUT)/,$(BENCHES)): $(OUT)/%: bench/%.c $(HEADERS) Makefile | $(OUT)
+$(addprefix $(OUT)/,$(BENCHES)): $(OUT)/%: tests/bench/%.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
 $(OUT)/demo: examples/demo.c $(HEADERS) Makefile | $(OUT)
 	$(CC) -std=gnu99 -I. -O2 $(CPPFLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
+# With the sanitizers the implementation is compiled once for all of them: it is said to be there already. Those with a store
+# of their own compile it whole.
+ANY_STORE := cache healthz redirect shards slots
+WHOLE := $(ANY_STORE) asio pg_fencing redis
+ifdef CHECKED
+IMPLEMENTATION = $(OUT)/leader.o
+SHARING := $(addprefix $(OUT)/examples/,$(filter-out $(WHOLE),$(patsubst examples/%.c,%,$(wildcard examples/*.c))) cpp)
+$(SHARING): $(OUT)/leader.o
+$(SHARING): private CPPFLAGS += -DLEADER_IMPLEMENTATION_DONE
+$(OUT)/leader.o: leader.h Makefile | $(OUT)
+	echo '#include "leader.h"' | $(CC) $(C_FLAGS) -DLEADER_IMPLEMENTATION -x c -c - -o $@
+$(addprefix $(OUT)/examples/,$(WHOLE)): IMPLEMENTATION =
+endif
+
 $(OUT)/examples/%: examples/%.c $(HEADERS) Makefile | $(OUT)/examples
-	$(CC) $(C_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+	$(CC) $(C_FLAGS) $< $(IMPLEMENTATION) -o $@ $(LDFLAGS) $(LIBS)
 
 $(OUT)/examples/%: examples/%.cpp $(HEADERS) Makefile | $(OUT)/examples
-	$(CXX) $(CXX_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
+	$(CXX) $(CXX_FLAGS) $< $(IMPLEMENTATION) -o $@ $(LDFLAGS) $(LIBS)
 
 $(OUT)/examples/libuv: LIBS += -luv
 $(OUT)/examples/libev: LIBS += -lev
+$(OUT)/examples/redis: LIBS += -lhiredis
 
-$(OUT)/examples/healthz: CPPFLAGS += $(STORE_FLAGS)
-$(OUT)/examples/healthz: LIBS += $(STORE_LIBS)
+$(addprefix $(OUT)/examples/,$(ANY_STORE)): CPPFLAGS += $(STORE_FLAGS)
+$(addprefix $(OUT)/examples/,$(ANY_STORE)): LIBS += $(STORE_LIBS)
+$(OUT)/examples/shards $(OUT)/examples/slots: examples/family.h
 
 # No address sanitizer: it does not go with the library that moves the wall clock. Several suites may build it at the same time: hence the mv.
 $(OUT)/chaos-candidate: tests/chaos/candidate.c $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) -fsanitize=undefined -fno-sanitize-recover=all $(STORE_FLAGS) $< -o $@.$$$$ $(LDFLAGS) $(LIBS) $(STORE_LIBS) && mv $@.$$$$ $@
 
-$(OUT)/leader-run: CFLAGS = $(if $(CHECKED),-O1,-O2) -g
+$(OUT)/leader-run: CFLAGS = $(if $(CHECKED),-O1,-O2) -g -Wno-format-truncation
 $(OUT)/leader-run: examples/leader-run/leader-run.c examples/leader-run/guard.h $(HEADERS) Makefile | $(OUT)
 	$(CC) $(C_FLAGS) $(STORE_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS) $(STORE_LIBS)
-
-# For tests: a pod's files are looked for in the working directory.
-$(OUT)/leader-run-pod: examples/leader-run/leader-run.c examples/leader-run/guard.h $(HEADERS) Makefile | $(OUT)
-	$(CC) $(C_FLAGS) $(STORE_FLAGS) -DLEADER_K8S_SERVICE_ACCOUNT='"pod"' $< -o $@ $(LDFLAGS) $(LIBS) $(STORE_LIBS)
 
 # One program with all targets for the corpus, and one for each target with clang's libFuzzer.
 $(OUT)/fuzz/%: LIBS += -lhiredis -lcurl
