@@ -112,7 +112,9 @@ help:
 run: $(OUT)/demo
 	@$(OUT)/demo
 
-# The core is built while the servers are installed. What several suites use is built before them.
+# The core is built while the servers are installed. What several suites use is built before them. These suites wait more than
+# they work: three at a time for each processor.
+test: export TEST_JOBS ?= $(shell expr 3 '*' "$$(nproc 2>/dev/null || echo 2)")
 test:
 	@tests/deps core 2>/dev/null || true
 	@tests/deps $(NEEDS) & $(MAKE) -s -k -j2 $(addprefix $(OUT)/,$(CORE) $(FILE)) >/dev/null 2>&1; wait
@@ -143,8 +145,8 @@ mutation-fuzz:
 	@tests/fuzz/mutation
 
 # Built before the suites, which run side by side and must not both build one program.
-programs: $(OUT)/chaos-candidate
-	+@$(checked) LEFT_OUT='$(LOOPS)' examples $(OUT)/checked/leader-run
+programs:
+	+@$(checked) LEFT_OUT='$(LOOPS) $(ROLES)' examples $(OUT)/checked/leader-run
 
 COVERED := $(addprefix test_,faults redis redis_attack redis_names http k8s k8s_config etcd pg quorum quorum_real) \
            $(addprefix test_store_,file memory single redis k8s etcd pg pg_serial)

@@ -4008,7 +4008,7 @@ static void leader_engine_tell_(const leader_engine *e, leader_record *seen) {
 
 /* A term's token is above all earlier ones. Where nothing is left to be above of, the store's own
    counter or the wall clock keeps tokens rising; both where there is no record, because a store that
-   was set up anew counts from the beginning. */
+   was rebuilt counts from the beginning. */
 static uint64_t leader_engine_next_token_(const leader_engine *e, const leader_request *request) {
     uint64_t token = leader_max_u64_(request->min_token, e->known.token + 1);
     token = leader_max_u64_(token, e->last.token + 1);

@@ -30,7 +30,7 @@
      - Reads are linearizable: a member that has lost its quorum gives no answer, and the next endpoint is
        tried when its share of the request's time is over.
      - The token of a term is above the revision at which it began; that of the first term is the time in
-       milliseconds, so that a cluster set up anew does not begin below the tokens of the old one.
+       milliseconds, so that a rebuilt cluster does not begin below the tokens of the old one.
      - Another cluster behind the same address, a lower revision or a deleted key is a store that forgot:
        the next leader waits a full lease. A compacted watch is a reason to read again.
      - Needs read and write permission for the one key:
@@ -422,7 +422,7 @@ static bool leader_etcd_append_(leader_http_text_ *text, const char *piece) {
     return leader_http_splice_(text, text->len, 0, piece, strlen(piece));
 }
 
-/* The transaction compares the value as well: a cluster that was set up anew could reach the same numbers. */
+/* The transaction compares the value as well: a rebuilt cluster could reach the same numbers. */
 static bool leader_etcd_compose_(leader_etcd *self, const leader_entry *next) {
     char record[LEADER_ETCD_TEXT_MAX_];
     char value[LEADER_ETCD_TEXT_MAX_ * 4 / 3 + 8];

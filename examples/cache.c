@@ -196,7 +196,7 @@ static void look_around(cache *c) {
     }
 }
 
-/* Not ready yet. The role may change at any time: each turn asks for it anew. */
+/* Not ready yet. The role may change at any time: each turn asks again. */
 static bool start(cache *c) {
     leader_view v = leader_get_view(&c->me);
     bool alone = v.age_ms < 0;  // no word from the lease store yet

@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
     if (leader_wait(&a, 5000) != LEADER_OK) {
         return puts(leader_error(&a)), 1;
     }
-    uint64_t token = leader_token(&a);  // a is told that it leads ...
+    uint64_t token = leader_token(&a);  // the answer: a leads ...
     store(&row, token, "a's first");
 
     puts("a stalls; nobody ticks it");  // ... and is stopped before its second write leaves

@@ -4,7 +4,7 @@
     chaos.py --candidate PROGRAM [--store file] [--nodes 5] [--seconds 60] [--lease MS] [--seed s] [--out DIR]
              [--faults name,name] [--excused] [--wrong deadline] [--timeline] [--keep] [--plan]
 
-The seed alone decides which faults happen, when and for how long. A fault that is for the leader meets whoever leads at that moment. --plan
+The seed alone decides which faults happen, when and for how long. A fault that is for the leader meets the one that leads at that moment. --plan
 prints the schedule and does nothing. The run lives in namespaces of its own where that is possible: whatever way it ends, the kernel
 removes its processes and its files. What stays is in DIR: summary.txt, a picture of each violation, and the logs if there was one (or --keep).
 """

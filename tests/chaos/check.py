@@ -183,7 +183,7 @@ def find_callback_faults(run):
         if life.closed and leading is not None:
             yield wrong(f"closed, and started {leading} has no stopped", life.stamps[-1])
         started = {token for _, what, token in life.callbacks if what == "started"}
-        for term in life.terms if life.closed else life.terms[:-1]:     # whoever was killed may have died before the callback
+        for term in life.terms if life.closed else life.terms[:-1]:     # a killed one may have died before the callback
             if term.token not in started:
                 yield wrong(f"led with token {term.token} and was never told that it started", term.begin)
 

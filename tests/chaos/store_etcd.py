@@ -1,6 +1,6 @@
 """Candidates on three real etcd members, each through a network of its own to every member.
 
-A seed chooses one of two lives for the cluster: in the one it forgets (the key deleted, the cluster set up anew), and candidates start cautiously;
+A seed chooses one of two lives for the cluster: in the one it forgets (the key deleted, the cluster rebuilt), and candidates start cautiously;
 in the other it remembers, and they start as they do by default. The members talk to one another through a proxy, so that each can be cut off.
 """
 import base64
@@ -163,7 +163,7 @@ class Store(stores.Store):
                 self.told("history compacted", 2, lambda rng: self.compact()),
                 stores.Fault("writes refused", 1, self.refuse_writes),
                 self.told("key deleted", 3, lambda rng: self.say("/v3/kv/deleterange", {"key": KEY}), excused=not self.forgets),
-                stores.Fault("cluster set up anew", 1, self.set_up_anew, excused=not self.forgets)]
+                stores.Fault("cluster rebuilt", 1, self.rebuild, excused=not self.forgets)]
 
     def told(self, name, weight, order, excused=False):
         return stores.Fault(name, weight, lambda rng: self.orders.put(lambda: order(rng)), excused)
@@ -215,7 +215,7 @@ class Store(stores.Store):
         alarm("ACTIVATE")
         return lambda: alarm("DEACTIVATE")
 
-    def set_up_anew(self, rng):
+    def rebuild(self, rng):
         for member in self.members:
             member.forget()
         self.token += 1

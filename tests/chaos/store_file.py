@@ -1,7 +1,7 @@
 """Candidates that share a directory, on a file system that is so small that it can be filled.
 
 A seed chooses one of two lives. In the one the records are wiped now and then, and candidates start cautiously, as the README tells those to do
-whose store can be wiped; their wall clocks are left alone, and leases take a second at least, because tokens begin anew with the second of the day
+whose store can be wiped; their wall clocks are left alone, and leases take a second at least, because tokens start again with the second of the day
 where nobody remembers the last. In the other the records stay, wall clocks are moved, and candidates start as they do by default.
 """
 import os
@@ -18,7 +18,7 @@ class Store(stores.Store):
     name = "file"
     lease_ms = 1500
     deadline_ms = 1000
-    # A full disk makes standbys ask less often, up to once in a lease; wiped records make whoever finds it so wait for one; a lease that was
+    # A full disk makes standbys ask less often, up to once in a lease; wiped records make the finder wait for one; a lease that was
     # held runs out.
     bound_ms = 3 * 1500 + 1000
 
@@ -84,7 +84,7 @@ class Store(stores.Store):
         return lambda: subprocess.run(["rm", "-rf", ballast], check=True)
 
     def wipe(self, rng):
-        shutil.rmtree(self.records, ignore_errors=True)     # candidates write into it meanwhile: what they make anew stays
+        shutil.rmtree(self.records, ignore_errors=True)     # candidates write into it meanwhile: what they make again stays
         if rng.random() < 0.5:
             remove(self.path)
 

@@ -18,7 +18,7 @@ class Store:
     deadline_ms = 1000
     bound_ms = 5000                 # the longest that a failover may take once every fault is healed
     moves_wall_clock = True         # may the driver move the candidates' wall clocks?
-    node = 0                        # whom the fault that begins is for, where it can choose: mostly the leader
+    node = 0                        # the target of the fault that begins, where it can choose: mostly the leader
     notes = ()                      # what is not possible on this machine, one sentence each, for the summary
 
     def __init__(self, directory, nodes, rng):

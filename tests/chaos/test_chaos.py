@@ -117,7 +117,7 @@ def overlap_of_a_millisecond(p):
 
 
 def overlap_of_a_moment(p):
-    """A single yes, with its token or without: whoever led from before the question to after the answer was not alone."""
+    """A single yes, with its token or without: one that led from before the question to after the answer was not alone."""
     at = BEGIN + 5000 * MS
     for token in (8, 0):
         lines = [f"yes {at} {at + 900} {token}", f"no {at + 950} {at + 960}"]

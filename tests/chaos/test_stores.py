@@ -290,14 +290,14 @@ def etcd_faults(p):
     write = lambda: store.say("/v3/kv/put", {"key": store_etcd.KEY, "value": "eA=="})
     served = lambda: wait_for(lambda: all(member.ask("/v3/kv/range", {"key": store_etcd.KEY}) for member in members), "all members answer")
     in_writing = lambda: wait_for(write, "writes are taken")
-    for name, left in (("member killed", 2), ("leading member killed", 2), ("quorum killed", 1), ("cluster set up anew", 0)):
+    for name, left in (("member killed", 2), ("leading member killed", 2), ("quorum killed", 1), ("cluster rebuilt", 0)):
         in_writing()
         undo = p.begin(name)
         check(sum(member.process is not None for member in members) == left, f"{name}: {left} left")
         check(left > 1 or not write(), f"{name}: no writes without a quorum")
         undo()
         served()
-        check(bool(read().get("kvs")) is (name != "cluster set up anew"), f"{name}: {read()}")
+        check(bool(read().get("kvs")) is (name != "cluster rebuilt"), f"{name}: {read()}")
     for name, stopped in (("member stopped", 1), ("leading member stopped", 1), ("quorum stopped", 2)):
         undo = p.begin(name)
         wait_for(lambda: sum(is_stopped(member.process) for member in members) == stopped, name)

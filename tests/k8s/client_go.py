@@ -5,7 +5,7 @@
 
 Prints L when it starts to lead and S when it stops. SIGTERM: stops, releases and ends, as with ReleaseOnCancel.
 
-What it takes over from client-go, because it matters to whoever shares a Lease with it:
+What it takes over from client-go, because it matters to those that share a Lease with it:
   - every try is a GET, and then a PUT of the whole object with the spec replaced and the metadata kept;
   - records are compared as the JSON of LeaderElectionRecord, whose times are whole seconds;
   - a record counts from when it was last seen to change, for the candidate's own LeaseDuration;

@@ -330,7 +330,7 @@ UTEST_F(pg, a_failed_write_is_reported_and_repeated) {
 
 /* ---- the table ------------------------------------------------------------------------------------- */
 
-UTEST_F(pg, the_table_is_created_by_whoever_comes_first) {
+UTEST_F(pg, the_table_is_created_by_the_first_candidate) {
     pg_sql(&server, "CREATE SCHEMA IF NOT EXISTS fresh");
     for (int i = 0; i < 5; i++) {
         pg_sql(&server, "DROP TABLE IF EXISTS fresh.leases");

@@ -622,9 +622,9 @@ UTEST(election, renewal_failure_demotes_and_cleans_up) {
     ASSERT_TRUE(UNTIL(a->stopped == 1));
     ASSERT_FALSE(leads(a));
     ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).failures_io > 0));
-    char whom[64];
-    snprintf(whom, sizeof whom, "Redis 127.0.0.1:%d: Connection refused", s->port);
-    ASSERT_TRUE(strstr(a->log, whom) != NULL);
+    char refusal[64];
+    snprintf(refusal, sizeof refusal, "Redis 127.0.0.1:%d: Connection refused", s->port);
+    ASSERT_TRUE(strstr(a->log, refusal) != NULL);
     ASSERT_TRUE(strstr(a->log, "no connection within") == NULL);
     leader_fd fds[LEADER_FDS_MAX];
     ASSERT_TRUE(UNTIL(leader_fds(&a->me, fds) == 0));   // no socket is left behind

@@ -500,10 +500,10 @@ UTEST(says, that_a_password_is_wanted_and_where_it_goes) {
     server *s = server_start("--requirepass Sesame77");
     leader_redis_config config = on_port(s->port);
     candidate *a = join_with(&config, "a", 1500, "job");
-    char whom[64];
-    snprintf(whom, sizeof whom, "Redis 127.0.0.1:%d: the server wants a password: set password", s->port);
+    char refusal[64];
+    snprintf(refusal, sizeof refusal, "Redis 127.0.0.1:%d: the server wants a password: set password", s->port);
     ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).failures_auth > 0));
-    ASSERT_TRUE(strstr(a->log, whom) != NULL);
+    ASSERT_TRUE(strstr(a->log, refusal) != NULL);
 }
 
 UTEST(says, the_first_line_of_a_password_file_counts) {
@@ -526,8 +526,8 @@ UTEST(says, who_refused_and_nothing_of_a_lease_that_never_was) {
     fresh();
     leader_redis_config config = on_port(free_port());
     candidate *a = join_with(&config, "a", 1500, "job");
-    char whom[64];
-    snprintf(whom, sizeof whom, "Redis 127.0.0.1:%d: Connection refused", config.port);
+    char refusal[64];
+    snprintf(refusal, sizeof refusal, "Redis 127.0.0.1:%d: Connection refused", config.port);
     ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).failures_io > 1));
     uint64_t failures = leader_get_stats(&a->me).failures_io;
     leader_stop(&a->me);
@@ -535,7 +535,7 @@ UTEST(says, who_refused_and_nothing_of_a_lease_that_never_was) {
     // nothing was asked for, so nothing is released
     ASSERT_EQ(failures, leader_get_stats(&a->me).failures_io);
     leave(a);
-    ASSERT_TRUE(strstr(a->log, whom) != NULL);
+    ASSERT_TRUE(strstr(a->log, refusal) != NULL);
     ASSERT_TRUE(strstr(a->log, "no connection within") == NULL);
     ASSERT_TRUE(strstr(a->log, "could not be released") == NULL);
 }

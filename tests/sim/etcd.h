@@ -1,6 +1,6 @@
 /* An etcd of three members, for the real mapping of backends/leader_etcd.h: its JSON gateway with base64,
    transactions that compare, watch streams that begin in the past and are compacted, tokens that become
-   void, members that are lost, clusters set up anew and backups restored. What a transaction does is
+   void, members that are lost, rebuilt clusters and backups restored. What a transaction does is
    decided by the comparisons that it has, and by nothing else. */
 
 enum { ETCD_MEMBERS = 3, ETCD_EVENTS = 3 };
