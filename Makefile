@@ -251,6 +251,9 @@ $(OUT)/test_%: test_%.c $(HEADERS) Makefile | $(OUT)/coverage
 # The address sanitizer brings a malloc of its own, which a test of a failing malloc has to replace.
 $(OUT)/test_malloc $(OUT)/test_redis_faults $(OUT)/test_k8s_faults: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
 
+# Thousands of processes, each of which the address sanitizer makes slow to start: test_file has it.
+$(OUT)/test_file_stop: SANITIZE = -fsanitize=undefined -fno-sanitize-recover=all
+
 # Thousands of lives, one after another.
 $(OUT)/test_faults $(OUT)/test_redis_faults $(OUT)/test_k8s_faults: CFLAGS = -O2 -g
 
