@@ -345,7 +345,7 @@ UTEST_F(two, a_store_that_says_it_forgot_is_in_doubt) {
     ASSERT_GT(A.seen.token, 500u);
 }
 
-UTEST_F(two, who_was_told_that_the_store_forgot_does_not_trust_an_empty_one) {
+UTEST_F(two, a_store_that_said_it_forgot_is_distrusted_when_empty) {
     table.row.forgot = true;
     ASSERT_EQ(LEADER_OK, OBSERVE(B));
     wipe();
@@ -354,7 +354,7 @@ UTEST_F(two, who_was_told_that_the_store_forgot_does_not_trust_an_empty_one) {
     ASSERT_EQ(LEASE_MS, B.seen.hold_off_ms);
 }
 
-UTEST_F(two, what_is_left_of_a_lost_record_is_taken_after_its_lease_with_a_hold_off) {
+UTEST_F(two, the_rest_of_a_lost_record_is_taken_late_with_a_hold_off) {
     snprintf(table.row.version, sizeof table.row.version, "@1");
     snprintf(table.row.holder, sizeof table.row.holder, "cron");
     table.row.lease_ms = LEASE_MS;

@@ -34,7 +34,7 @@ FAKE_TEST(draining, is_not_leading_but_the_lease_is_still_ours) {
     ASSERT_EQ(0, sends(f, RELEASE));
 }
 
-FAKE_TEST(draining, keeps_and_renews_the_lease_until_is_drained_and_only_then_releases) {
+FAKE_TEST(draining, renews_the_lease_until_is_drained_and_then_releases) {
     drain(f);
     run_to(f, 100000);
     ASSERT_EQ(LEADER_STATE_DRAINING, state(f));
@@ -67,7 +67,7 @@ FAKE_TEST(draining, a_failing_renewal_is_retried_for_as_long_as_it_takes) {
     ASSERT_EQ(1, f->stopped);
 }
 
-FAKE_TEST(draining, past_drain_timeout_ms_the_lease_is_left_to_expire_never_released) {
+FAKE_TEST(draining, past_drain_timeout_ms_leaves_the_lease_to_expire) {
     f->cfg.drain_timeout_ms = 7000;
     drain(f);
     run_to(f, 6999);
@@ -85,7 +85,7 @@ FAKE_TEST(draining, past_drain_timeout_ms_the_lease_is_left_to_expire_never_rele
     ASSERT_EQ(2, f->started);
 }
 
-FAKE_TEST(draining, without_is_drained_the_work_is_over_when_on_stopped_leading_returns) {
+FAKE_TEST(draining, without_is_drained_ends_when_on_stopped_leading_returns) {
     f->cfg.is_drained = NULL;
     lead(f);
     leader_resign(&f->me, 0);
@@ -189,7 +189,7 @@ FAKE_TEST(release, of_what_is_no_longer_ours_is_over_at_once) {
     ASSERT_EQ(0u, stats(f).failures);
 }
 
-FAKE_TEST(release, while_it_is_under_way_nobody_is_told_that_there_is_time_left) {
+FAKE_TEST(release, while_it_is_under_way_no_time_is_left) {
     next(f, RELEASE, after(says(LEADER_OK), 1000));
     lead(f);
     leader_resign(&f->me, 0);
@@ -222,7 +222,7 @@ FAKE_TEST(release, is_followed_by_competing_again_after_retry_ms) {
     ASSERT_EQ(2, f->started);
 }
 
-FAKE_TEST(release, is_not_sent_while_holding_off_because_the_forgotten_one_may_still_lead) {
+FAKE_TEST(release, is_not_sent_while_holding_off) {
     next(f, ACQUIRE, granted(0, 15000));
     begin(f);
     run_to(f, 7000);
@@ -232,7 +232,7 @@ FAKE_TEST(release, is_not_sent_while_holding_off_because_the_forgotten_one_may_s
     ASSERT_EQ(0, sends(f, RELEASE));
 }
 
-FAKE_TEST(release, is_not_sent_by_a_resign_while_holding_off_and_the_hold_off_is_not_forgotten) {
+FAKE_TEST(release, is_not_sent_by_a_resign_while_holding_off) {
     next(f, ACQUIRE, granted(0, 15000));
     begin(f);
     run_to(f, 1000);
@@ -272,7 +272,7 @@ FAKE_TEST(stop, any_number_of_times_is_one_stop) {
     ASSERT_STREQ("", f->said);
 }
 
-FAKE_TEST(stop, of_a_leader_any_number_of_times_brings_one_callback_and_one_release) {
+FAKE_TEST(stop, of_a_leader_many_times_is_one_callback_and_one_release) {
     lead(f);
     for (int i = 0; i < 100; i++) {
         leader_stop(&f->me);
@@ -411,7 +411,7 @@ FAKE_TEST(stop, with_keep_lease_on_stop_still_waits_for_the_work) {
     ASSERT_EQ(0, sends(f, RELEASE));
 }
 
-FAKE_TEST(stop, with_keep_lease_on_stop_releases_no_acquire_under_way_either) {
+FAKE_TEST(stop, with_keep_lease_on_stop_releases_no_pending_acquire) {
     f->cfg.keep_lease_on_stop = true;
     next(f, ACQUIRE, never());
     begin(f);
@@ -423,7 +423,7 @@ FAKE_TEST(stop, with_keep_lease_on_stop_releases_no_acquire_under_way_either) {
     ASSERT_EQ(0, sends(f, RELEASE));
 }
 
-FAKE_TEST(stop, with_keep_lease_on_stop_does_not_keep_a_resign_from_releasing) {
+FAKE_TEST(stop, with_keep_lease_on_stop_lets_a_resign_release) {
     f->cfg.keep_lease_on_stop = true;
     lead(f);
     leader_resign(&f->me, 0);
@@ -534,7 +534,7 @@ FAKE_TEST(resign, with_a_pause_shorter_than_retry_ms_competes_after_the_pause) {
     ASSERT_EQ(2, sends(f, ACQUIRE));
 }
 
-FAKE_TEST(resign, with_a_pause_that_ends_before_the_next_look_at_the_clock_competes_at_once) {
+FAKE_TEST(resign, with_a_pause_that_is_over_competes_at_once) {
     lead(f);
     f->creep_ms = 2;
     leader_resign(&f->me, 1);
@@ -638,7 +638,7 @@ FAKE_TEST(health, is_asked_before_each_renewal_and_false_hands_over) {
     ASSERT_STREQ("started 1; leader a; stopped 1 unhealthy; leader -; ", f->said);
 }
 
-FAKE_TEST(health, is_asked_before_an_acquire_too_and_an_unhealthy_standby_watches) {
+FAKE_TEST(health, is_asked_before_an_acquire_and_else_a_standby_watches) {
     f->healthy = false;
     next(f, OBSERVE, held("b", 5, 15000));
     begin(f);
@@ -651,7 +651,7 @@ FAKE_TEST(health, is_asked_before_an_acquire_too_and_an_unhealthy_standby_watche
     ASSERT_TRUE(leads(f));
 }
 
-FAKE_TEST(health, an_unhealthy_standby_of_a_store_that_cannot_be_observed_just_waits) {
+FAKE_TEST(health, without_observe_an_unhealthy_standby_just_waits) {
     f->healthy = false;
     f->cfg.backend.observe = NULL;
     begin(f);
@@ -663,7 +663,7 @@ FAKE_TEST(health, an_unhealthy_standby_of_a_store_that_cannot_be_observed_just_w
     ASSERT_TRUE(leads(f));
 }
 
-FAKE_TEST(health, an_unhealthy_process_starts_no_term_when_its_hold_off_is_over) {
+FAKE_TEST(health, that_is_bad_starts_no_term_when_the_hold_off_is_over) {
     next(f, ACQUIRE, granted(0, 15000));
     begin(f);
     run_to(f, 14000);
@@ -683,7 +683,7 @@ static bool slowly_healthy(void *user) {
     return true;
 }
 
-FAKE_TEST(health, that_takes_long_to_tell_starts_no_term_on_a_lease_that_ran_out_meanwhile) {
+FAKE_TEST(health, that_is_told_late_starts_no_term_on_an_expired_lease) {
     f->cfg.is_healthy = slowly_healthy;
     next(f, ACQUIRE, granted(0, 7000));
     begin(f);

@@ -67,7 +67,7 @@ FAKE_TEST(ticks, answer_100_for_zeroed_and_closed_memory) {
     ASSERT_EQ(0, f->sent_count);
 }
 
-FAKE_TEST(ticks, answer_at_most_20_while_a_request_is_under_way_and_nobody_watches_descriptors) {
+FAKE_TEST(ticks, answer_at_most_20_during_requests_nobody_watches) {
     next(f, ACQUIRE, never());
     begin(f);
     ASSERT_EQ(20, tick(f));
@@ -101,7 +101,7 @@ FAKE_TEST(ticks, obey_again_ms_of_a_request_under_way) {
     ASSERT_EQ(30, tick(f));                     // the time-out is sooner
 }
 
-FAKE_TEST(ticks, of_a_leader_with_a_request_under_way_come_back_at_the_deadline) {
+FAKE_TEST(ticks, of_a_leader_with_a_request_come_back_at_the_deadline) {
     watch(f);
     f->cfg.request_timeout_ms = 5000;
     always(f, RENEW, never());
@@ -243,7 +243,7 @@ FAKE_TEST(fds, due_from_outside_a_tick_asks_for_one) {
 
 static void say_due(fake *f) { f->host->due(f->host->core); }
 
-FAKE_TEST(fds, due_from_inside_its_own_tick_needs_no_callback_only_another_tick) {
+FAKE_TEST(fds, due_from_inside_its_own_tick_needs_only_another_tick) {
     watch(f);
     f->in_call = say_due;
     next(f, ACQUIRE, after(says(LEADER_OK), 10));
@@ -288,7 +288,7 @@ static void misbehave(fake *f) {
     f->result++;
 }
 
-FAKE_TEST(callbacks, that_tick_close_wait_or_sleep_change_nothing_and_are_told_so) {
+FAKE_TEST(callbacks, that_tick_close_wait_or_sleep_change_nothing) {
     f->in_started = f->in_stopped = f->in_new = misbehave;
     begin(f);
     run_to(f, 5000);

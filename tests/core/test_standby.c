@@ -59,7 +59,7 @@ FAKE_TEST(attempt, its_jitter_only_ever_adds) {
     }
 }
 
-FAKE_TEST(attempt, an_expired_lease_that_the_store_keeps_refusing_does_not_become_a_storm) {
+FAKE_TEST(attempt, an_expired_lease_that_stays_refused_makes_no_storm) {
     always(f, ACQUIRE, held("b", 5, 0));
     begin(f);
     run_to(f, 100000);
@@ -207,7 +207,7 @@ FAKE_TEST(back_off, is_slow_from_the_start_for_errors_that_time_does_not_heal) {
     }
 }
 
-FAKE_TEST(back_off, an_error_that_knows_when_the_lease_can_run_out_is_asked_again_then) {
+FAKE_TEST(back_off, an_error_that_knows_the_expiry_is_retried_then) {
     fake_answer corrupt = says(LEADER_E_CORRUPT);
     corrupt.record.expires_in_ms = 4000;
     next(f, ACQUIRE, corrupt);
@@ -259,7 +259,7 @@ FAKE_TEST(notice, of_a_change_makes_a_standby_ask_at_once) {
     ASSERT_TRUE(leads(f));
 }
 
-FAKE_TEST(notice, poll_is_called_at_every_tick_also_while_a_request_is_under_way) {
+FAKE_TEST(notice, poll_is_called_at_every_tick_and_during_requests) {
     next(f, ACQUIRE, after(says(LEADER_OK), 1000));
     begin(f);
     for (int i = 1; i <= 20; i++) {
@@ -398,7 +398,7 @@ FAKE_TEST(hold_off, is_said_in_the_log) {
     ASSERT_TRUE(strstr(f->log, "W the store had forgotten its holder: leading only after 15000 ms") != NULL);
 }
 
-FAKE_TEST(hold_off, of_a_process_that_was_stopped_meanwhile_starts_no_term_on_an_expired_lease) {
+FAKE_TEST(hold_off, of_a_stopped_process_starts_no_term_on_an_expired_lease) {
     next(f, ACQUIRE, granted(0, 15000));
     begin(f);
     tick(f);
@@ -429,7 +429,7 @@ FAKE_TEST(hold_off, survives_a_renewal_that_fails) {
     ASSERT_TRUE(leads(f));
 }
 
-FAKE_TEST(hold_off, whose_lease_may_have_run_out_asks_for_it_afresh_and_still_holds_off) {
+FAKE_TEST(hold_off, whose_lease_may_have_run_out_asks_again_and_holds_off) {
     next(f, ACQUIRE, granted(0, 30000));
     for (int i = 0; i < 20; i++) next(f, RENEW, says(LEADER_E_IO));
     begin(f);
@@ -493,7 +493,7 @@ FAKE_TEST(cautious_start, an_error_is_not_an_answer) {
     ASSERT_EQ(1, f->started);
 }
 
-FAKE_TEST(cautious_start, that_is_stopped_meanwhile_does_not_hand_an_untrusted_store_over) {
+FAKE_TEST(cautious_start, that_is_stopped_hands_no_untrusted_store_over) {
     f->cfg.cautious_start = true;
     begin(f);
     run_to(f, 7000);
@@ -503,7 +503,7 @@ FAKE_TEST(cautious_start, that_is_stopped_meanwhile_does_not_hand_an_untrusted_s
     ASSERT_EQ(0, sends(f, RELEASE));
 }
 
-FAKE_TEST(cautious_start, that_is_stopped_with_its_first_acquire_under_way_releases_nothing) {
+FAKE_TEST(cautious_start, that_is_stopped_during_its_first_acquire_releases_nothing) {
     f->cfg.cautious_start = true;
     next(f, ACQUIRE, never());
     begin(f);

@@ -231,7 +231,7 @@ static bool read_torn_at(shared *s, pid_t pid, long steps, uint64_t *number) {
     return child_goes_on(pid) && is_of_one_piece(&s->view);
 }
 
-UTEST(step, a_snapshot_that_changes_at_any_instruction_of_its_reading_is_whole) {
+UTEST(step, a_snapshot_changed_while_it_is_read_is_whole) {
     enum { READINGS = 25 };
     shared *s = shared_make();
     ASSERT_TRUE(s != NULL);

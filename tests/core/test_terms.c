@@ -25,7 +25,7 @@ FAKE_TEST(validity, the_first_tick_acquires_and_leads) {
     ASSERT_STREQ("started 1; leader a; ", f->said);
 }
 
-FAKE_TEST(validity, of_a_term_runs_from_the_send_of_its_acquire_not_from_the_reply) {
+FAKE_TEST(validity, of_a_term_runs_from_the_send_not_from_the_reply) {
     next(f, ACQUIRE, after(says(LEADER_OK), 2000));
     begin(f);
     run_to(f, 1999);
@@ -61,7 +61,7 @@ FAKE_TEST(validity, a_renewal_under_way_extends_nothing) {
     ASSERT_EQ(5000, leader_remaining_ms(&f->me));
 }
 
-FAKE_TEST(validity, an_acquire_answered_in_the_last_millisecond_starts_a_term_of_one_millisecond) {
+FAKE_TEST(validity, an_acquire_answered_in_the_last_ms_leads_for_one_ms) {
     next(f, ACQUIRE, taking(says(LEADER_OK), 9999));
     begin(f);
     leader_tick(&f->me);
@@ -156,7 +156,7 @@ FAKE_TEST(validity, a_stall_between_the_reading_and_the_reply_costs_the_term) {
     ASSERT_TRUE(strstr(f->said, "stopped 1 deadline") != NULL);
 }
 
-FAKE_TEST(validity, a_tick_checks_the_deadline_before_it_looks_at_a_reply_that_waits) {
+FAKE_TEST(validity, a_tick_checks_the_deadline_before_a_waiting_reply) {
     next(f, RENEW, after(says(LEADER_OK), 100));
     begin(f);
     run_to(f, 5000);
@@ -301,7 +301,7 @@ FAKE_TEST(renewal, retries_are_scaled_down_for_short_leases) {
     ASSERT_STREQ("started 1; leader a; stopped 1 io; leader -; ", f->said);
 }
 
-FAKE_TEST(renewal, with_retries_minus_1_goes_on_every_2000_ms_until_the_deadline) {
+FAKE_TEST(renewal, with_retries_minus_1_goes_on_until_the_deadline) {
     f->cfg.lease_ms = 60000;                    // deadline 40000, renew 20000
     f->cfg.renew_retries = -1;
     always(f, RENEW, says(LEADER_E_IO));
@@ -356,7 +356,7 @@ FAKE_TEST(renewal, does_not_retry_before_the_store_said_again_ms) {
     ASSERT_TRUE(leads(f));
 }
 
-FAKE_TEST(renewal, an_again_ms_beyond_the_deadline_does_not_cost_the_term_untried) {
+FAKE_TEST(renewal, an_again_ms_beyond_the_deadline_is_tried_before_it) {
     next(f, RENEW, again_in(says(LEADER_E_IO), INT64_MAX));
     begin(f);
     run_to(f, 9999);
@@ -365,7 +365,7 @@ FAKE_TEST(renewal, an_again_ms_beyond_the_deadline_does_not_cost_the_term_untrie
     ASSERT_EQ(1, f->started);
 }
 
-FAKE_TEST(renewal, of_a_dead_store_steps_down_drains_tries_to_release_and_competes_again) {
+FAKE_TEST(renewal, of_a_dead_store_steps_down_drains_and_competes_again) {
     always(f, RENEW, says(LEADER_E_IO));
     always(f, RELEASE, says(LEADER_E_IO));
     always(f, ACQUIRE, says(LEADER_E_IO));
@@ -410,7 +410,7 @@ FAKE_TEST(lost, without_a_holder_reports_that_nobody_leads) {
     ASSERT_STREQ("started 1; leader a; stopped 1 lost; leader -; ", f->said);
 }
 
-FAKE_TEST(lost, the_work_of_a_lost_term_must_be_over_before_it_competes_again) {
+FAKE_TEST(lost, the_work_of_a_lost_term_ends_before_it_competes_again) {
     next(f, RENEW, named(says(LEADER_LOST), "b", 9));
     f->drained = false;
     begin(f);
@@ -726,7 +726,7 @@ FAKE_TEST(nonsense, a_negative_hold_off_is_none) {
     ASSERT_TRUE(leads(f));
 }
 
-FAKE_TEST(nonsense, again_ms_beyond_all_reason_while_pending_neither_overflows_nor_sleeps_past_the_limit) {
+FAKE_TEST(nonsense, an_absurd_again_ms_neither_overflows_nor_oversleeps) {
     next(f, ACQUIRE, again_in(never(), INT64_MAX));
     f->cfg.on_fd = NULL;
     begin(f);

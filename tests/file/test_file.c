@@ -545,7 +545,7 @@ UTEST_F(file, the_highest_token_seen_survives_a_wipe) {
     ASSERT_GT(until_leads(W, 0, 3 * L), L);
     EXPECT_GT(W->nodes[0].token, UINT64_C(8000000000000000));
 }
-UTEST_F(file, the_copy_that_is_left_of_a_wiped_store_carries_the_token_and_a_hold_off) {
+UTEST_F(file, the_copy_left_of_a_wiped_store_has_token_and_hold_off) {
     char text[1024];
     record r = record_of("", UINT64_C(8000000000000000), 1);
     size_t len = record_text(text, sizeof text, &r);
@@ -716,7 +716,7 @@ static void seen_released_only(int *utest_result, struct file *w) {
     w->nodes[1].l.cfg.observe_only = false;          // as if it had been unhealthy so far
     w->nodes[1].idle = false;
 }
-UTEST_F(file, one_that_saw_only_a_released_record_does_not_trust_a_wiped_store) {
+UTEST_F(file, one_that_saw_only_a_release_distrusts_a_wiped_store) {
     seen_released_only(utest_result, W);
     forget_all(W);
     int64_t forgot = clock_ms;
@@ -755,7 +755,7 @@ static void first_record_says_so(int *utest_result, struct file *w, const char *
     close_node(w, 0);
     forget_all(w);
 }
-UTEST_F(file, a_first_record_made_upon_what_stood_at_the_path_says_that_it_holds_off) {
+UTEST_F(file, a_first_record_made_upon_a_copy_says_that_it_holds_off) {
     static const char foreign[] =
         "{\"holder\": \"cron\", \"renewTime\": \"2026-11-16T01:28:19Z\", \"leaseDuration\": \"2s\"}";
     char text[1024];
@@ -806,7 +806,7 @@ int test_renameat(int from_dir, const char *from, int to_dir, const char *to) {
     }
     return renameat(from_dir, from, to_dir, to);
 }
-UTEST_F(file, a_renewal_in_a_directory_that_is_moved_meanwhile_does_not_count) {
+UTEST_F(file, a_renewal_in_a_directory_that_was_moved_does_not_count) {
     join(utest_result, W, 0, "a");
     run_ms(W, 100);
     ASSERT_TRUE(leads(W, 0));
@@ -824,7 +824,7 @@ UTEST_F(file, a_leader_in_a_moved_directory_cannot_renew) {
     EXPECT_EQ(1, W->nodes[0].stopped);
     EXPECT_EQ(LEADER_LOST, W->nodes[0].why);
 }
-UTEST_F(file, whoever_finds_only_the_copy_waits_for_its_writer) {
+UTEST_F(file, one_that_finds_only_the_copy_waits_for_its_writer) {
     char text[1024];
     record r = record_of("a", 500, clock_ms);
     r.duration = "7s";
@@ -913,7 +913,7 @@ static bool was_synced(const char *name) {
     for (int i = 0; i < synced.count; i++) if (synced.inodes[i] == st.st_ino) return true;
     return false;
 }
-UTEST_F(file, a_term_begins_when_its_text_record_and_directories_are_on_disk) {
+UTEST_F(file, a_term_begins_when_text_record_and_names_are_on_disk) {
     for (int term = 0; term < 3; term++) {
         memset(&synced, 0, sizeof synced);
         join(utest_result, W, 0, "a");
@@ -1473,10 +1473,10 @@ static void shared_by_group(int *utest_result, struct file *w, mode_t mode) {
     EXPECT_EQ((gid_t)SHARED_GROUP, st.st_gid);
     EXPECT_EQ(0660u, st.st_mode & 07777u);
 }
-UTEST_F(file, two_users_of_a_group_take_over_from_each_other_in_a_setgid_directory) {
+UTEST_F(file, two_users_of_a_group_take_over_in_a_setgid_directory) {
     shared_by_group(utest_result, W, 02770);
 }
-UTEST_F(file, two_users_of_a_group_take_over_from_each_other_in_a_plain_directory) {
+UTEST_F(file, two_users_of_a_group_take_over_in_a_plain_directory) {
     shared_by_group(utest_result, W, 0770);
 }
 
@@ -1895,7 +1895,7 @@ UTEST_F(file, a_foreign_file_at_the_path_is_moved_aside_never_destroyed) {
     foreign_file(utest_result, W, bytes, sizeof bytes, "job.lease is no lease record: more than 8192 bytes");
     foreign_file(utest_result, W, bytes, 5000, "job.lease is no lease record: not JSON at byte 0");
 }
-UTEST_F(file, somebodys_own_file_at_the_path_is_kept_though_records_lie_beside_it) {
+UTEST_F(file, somebodys_own_file_is_kept_though_records_lie_beside_it) {
     char text[100];
     join(utest_result, W, 0, "a");
     run_ms(W, 10);

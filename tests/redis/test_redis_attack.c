@@ -501,7 +501,8 @@ UTEST(says, that_a_password_is_wanted_and_where_it_goes) {
     leader_redis_config config = on_port(s->port);
     candidate *a = join_with(&config, "a", 1500, "job");
     char refusal[64];
-    snprintf(refusal, sizeof refusal, "Redis 127.0.0.1:%d: the server wants a password: set password", s->port);
+    snprintf(refusal, sizeof refusal, "Redis 127.0.0.1:%d: the server wants a password: set password",
+             s->port);
     ASSERT_TRUE(UNTIL(leader_get_stats(&a->me).failures_auth > 0));
     ASSERT_TRUE(strstr(a->log, refusal) != NULL);
 }
