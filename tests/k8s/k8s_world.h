@@ -4,6 +4,7 @@
 #ifndef K8S_WORLD_H_INCLUDED
 #define K8S_WORLD_H_INCLUDED
 
+#include "tests/tools/patience.h"
 #include <curl/curl.h>
 #include <poll.h>
 #include <signal.h>
@@ -425,7 +426,7 @@ WORLD void pump_for(int max_ms) { tick_all(); wait_all(max_ms); }
 WORLD void pump(void) { pump_for(5); }
 
 #ifndef LIMIT_MS
-#define LIMIT_MS 30000                  // of waiting for a condition; only a failure takes so long
+#define LIMIT_MS patient_ms(30000)      // of waiting for a condition; only a failure takes so long
 #endif
 #define UNTIL(condition) do { int64_t until_ = real_us() + (int64_t)LIMIT_MS * 1000; \
     while (!(condition) && real_us() < until_) { tick_all(); if (condition) break; wait_all(5); } } while (0)

@@ -1,6 +1,6 @@
 # The ways to get leader.h: CMake, Meson, one file, a shared library, and from other languages.
 ALL_NEEDS := redis k8s pg install compilers meson
-ALL_SUITES  += 'packages 1800 $(MAKE) -s lib && tests/packages/test_packages.sh'
+ALL_SUITES  += 'packages 600 $(MAKE) -s lib && tests/packages/test_packages.sh'
 ALL_SUITES  += 'single 600 tests/packages/test_single.sh'
 
 # make single STORES="redis k8s": leader.h and these backends in one file; all of them by default.

@@ -15,6 +15,7 @@ static char resolv_conf[200] = "/etc/resolv.conf", hosts_file[200] = "/etc/hosts
 #define LEADER_WITH_REDIS
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
+#include "tests/tools/patience.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -26,7 +27,7 @@ static char resolv_conf[200] = "/etc/resolv.conf", hosts_file[200] = "/etc/hosts
 #define HELPER static __attribute__((unused))    // not every program needs every one
 
 #ifndef LIMIT_MS
-#  define LIMIT_MS 30000            // how long a condition may take on a busy machine before the test fails
+#  define LIMIT_MS patient_ms(30000)    // how long a condition may take before the test fails
 #endif
 
 static char root[128];              // all files of this run

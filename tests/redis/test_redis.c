@@ -2251,14 +2251,6 @@ static bool log_has(const process *p, const char *word) {
     return shell("grep -q '%s' %s", word, p->log) == 0;
 }
 
-#define WAIT_FOR(condition) __extension__({ \
-    bool ok_ = (condition); \
-    for (int64_t end_ = clock_ms() + LIMIT_MS; clock_ms() < end_ && !ok_; ) { \
-        usleep(5000); \
-        ok_ = (condition); \
-    } \
-    ok_; })
-
 /* A leads and says so; A is killed; after the lease B leads and says so; nowhere do the logs overlap. */
 UTEST(plan, failover) {
     fresh();
@@ -2266,16 +2258,16 @@ UTEST(plan, failover) {
     char url[64];
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", s->port);
     process *a = process_start(0, NULL, "A", url, 4500);
-    ASSERT_TRUE(WAIT_FOR(!strcmp(get(a, "/readyz"), "200 leading")));
+    ASSERT_TRUE(WAIT_FOR(30000, !strcmp(get(a, "/readyz"), "200 leading")));
     ASSERT_STREQ("200 leading", get(a, "/healthz"));
     process *b = process_start(1, NULL, "B", url, 4500);
-    ASSERT_TRUE(WAIT_FOR(!strcmp(get(b, "/healthz"), "200 standing by")));
+    ASSERT_TRUE(WAIT_FOR(30000, !strcmp(get(b, "/healthz"), "200 standing by")));
     ASSERT_STREQ("503 standing by", get(b, "/readyz"));
     usleep(1000000);
     ASSERT_STREQ("503 standing by", get(b, "/readyz"));
     int64_t killed = clock_ms();
     reap(&a->pid, SIGKILL);
-    ASSERT_TRUE(WAIT_FOR(!strcmp(get(b, "/readyz"), "200 leading")));
+    ASSERT_TRUE(WAIT_FOR(30000, !strcmp(get(b, "/readyz"), "200 leading")));
     ASSERT_STREQ("200 leading", get(b, "/healthz"));
     ASSERT_STREQ("no answer", get(a, "/healthz"));
     span was[64], is[64];
@@ -2285,7 +2277,7 @@ UTEST(plan, failover) {
     ASSERT_TRUE(is[0].first > was[0].last);
     ASSERT_FALSE(overlap(a, b));
     a = process_start(0, NULL, "A2", url, 4500);        // the one that was killed comes back and stands by
-    ASSERT_TRUE(WAIT_FOR(!strcmp(get(a, "/healthz"), "200 standing by")));
+    ASSERT_TRUE(WAIT_FOR(30000, !strcmp(get(a, "/healthz"), "200 standing by")));
     for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
 }
 
@@ -2296,15 +2288,15 @@ UTEST(plan, stopped_past_its_lease) {
     char url[64];
     snprintf(url, sizeof url, "redis://127.0.0.1:%d", s->port);
     process *a = process_start(0, NULL, "A", url, 3000);
-    ASSERT_TRUE(WAIT_FOR(!strcmp(get(a, "/readyz"), "200 leading")));
+    ASSERT_TRUE(WAIT_FOR(30000, !strcmp(get(a, "/readyz"), "200 leading")));
     process *b = process_start(1, NULL, "B", url, 3000);
-    ASSERT_TRUE(WAIT_FOR(!strcmp(get(b, "/healthz"), "200 standing by")));
+    ASSERT_TRUE(WAIT_FOR(30000, !strcmp(get(b, "/healthz"), "200 standing by")));
     for (int round = 0; round < 2; round++) {
         process *leading = round ? b : a, *other = round ? a : b;
         kill(leading->pid, SIGSTOP);
-        ASSERT_TRUE(WAIT_FOR(!strcmp(get(other, "/readyz"), "200 leading")));
+        ASSERT_TRUE(WAIT_FOR(30000, !strcmp(get(other, "/readyz"), "200 leading")));
         kill(leading->pid, SIGCONT);
-        ASSERT_TRUE(WAIT_FOR(!strcmp(get(leading, "/healthz"), "200 standing by")));
+        ASSERT_TRUE(WAIT_FOR(30000, !strcmp(get(leading, "/healthz"), "200 standing by")));
         ASSERT_FALSE(overlap(a, b));
     }
     for (int i = 0; i < PROCESSES_MAX; i++) reap(&processes[i].pid, SIGKILL);
@@ -2419,12 +2411,12 @@ UTEST(plan, split_brain) {
     argv[argc] = NULL;
     s->pid = spawn(NULL, argv);
     process *a = process_start(0, netns[1], "A", "redis://10.77.0.1:6379", 2400), *b;
-    ASSERT_TRUE(WAIT_FOR(log_has(a, "lead")));
+    ASSERT_TRUE(WAIT_FOR(30000, log_has(a, "lead")));
     b = process_start(1, netns[0], "B", "redis://10.77.0.1:6379", 2400);
     usleep(500000);
     for (int round = 0; round < 2; round++) {
         cut(true);
-        ASSERT_TRUE(WAIT_FOR(log_has(b, round ? "lead.*" : "lead")));
+        ASSERT_TRUE(WAIT_FOR(30000, log_has(b, round ? "lead.*" : "lead")));
         // a lease and more: A goes on trying to renew and to acquire
         usleep(2500000);
         ASSERT_TRUE(log_has(a, "none"));
@@ -2435,7 +2427,7 @@ UTEST(plan, split_brain) {
         if (round == 0) {                               // hand back to A, and again
             reap(&b->pid, SIGKILL);
             span led[64];
-            ASSERT_TRUE(WAIT_FOR(spans(a, led) >= 2));
+            ASSERT_TRUE(WAIT_FOR(30000, spans(a, led) >= 2));
             ASSERT_FALSE(overlap(a, b));
             b = process_start(1, netns[0], "B2", "redis://10.77.0.1:6379", 2400);
             usleep(500000);

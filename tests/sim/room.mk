@@ -2,8 +2,8 @@
 NEEDS := sim
 ALL_NEEDS := python
 TEST_SUITES += $(call suite,sim,300,,--runs 180)
-ALL_SUITES  += 'sim_long 3600 $(MAKE) -s $(OUT)/sim && $(OUT)/sim --runs 12000 --seed 1000000'
-ALL_SUITES  += 'mutation 3600 tests/sim/mutation'
+ALL_SUITES  += 'sim_long 1200 $(MAKE) -s $(OUT)/sim && $(OUT)/sim --runs 12000 --seed 1000000'
+ALL_SUITES  += 'mutation 1200 tests/sim/mutation'
 
 # The real hiredis, whose system calls and allocations end in the simulator. Addresses are the same in every run, and so is the run.
 $(OUT)/sim-hiredis.a: tests/sim/hiredis.syms | $(OUT)

@@ -93,6 +93,20 @@ static PATIENCE_UNUSED_ double slowness(void) {
     return worst;
 }
 
+/* The same for code that takes a number of milliseconds: what takes so long on a quiet machine takes so long
+   now. Measured at most once a second, so that it may stand in a loop's condition. */
+static PATIENCE_UNUSED_ int patient_ms(int limit_ms) {
+    static double slow = 1.0;
+    static int64_t measured_ns = 0;
+    int64_t now = patience_now_ns_();
+    if (measured_ns == 0 || now - measured_ns > 1000000000) {
+        slow = slowness();
+        measured_ns = patience_now_ns_();
+    }
+    double scaled_ms = slow * limit_ms;
+    return scaled_ms < 3600000 ? (int)scaled_ms : 3600000;
+}
+
 typedef struct {
     double left_ns;             // of a quiet machine
     int64_t seen_ns;            // when it was last looked at

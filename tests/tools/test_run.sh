@@ -5,8 +5,8 @@
 run=$(dirname "$0")/run
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-TEST_LOGS=$dir/logs
-export TEST_LOGS
+TEST_LOGS=$dir/logs TEST_PATIENCE=1
+export TEST_LOGS TEST_PATIENCE
 passed=0 failed=0
 
 # expect WHAT STATUS LAST-LINE SUITE...: the run of these suites ends with that status and that line.
