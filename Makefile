@@ -28,7 +28,7 @@ vpath %.c $(addprefix tests/,$(ROOMS))
 CORE     := $(filter-out test_step,$(patsubst tests/core/%.c,%,$(wildcard tests/core/test_*.c)))
 THREADS  := $(filter test_threads,$(CORE))
 FUZZERS  := $(filter-out all,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c)))
-BENCHES  := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/*.c))
+BENCHES  := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench*.c))
 
 # Is there a header? Looked at only where it matters: it runs the preprocessor. A hash sign as such would be read differently by
 # different makes.
