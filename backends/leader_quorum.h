@@ -239,6 +239,8 @@ static void leader_quorum_looked_(leader_quorum_store_ *s) {
     } else if (!leader_quorum_is_named_(s)) {
         s->doubt = false;
     }
+    // a record that ran out is to be taken, not raised: raised, its store would think that it forgot a term
+    s->ours = s->ours && leader_quorum_is_named_(s);
     s->available = free_now || maybe_ours;
     s->over = !s->available;
     s->denied = s->over;

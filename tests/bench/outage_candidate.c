@@ -40,10 +40,16 @@ static void on_stopped(void *user, uint64_t token, leader_result why) {
     say("lost");
 }
 
-static void quiet(void *user, leader_level level, const char *text) {
+/* With OUTAGE_VERBOSE in the environment all is told, to find out why somebody is late. */
+static void on_log(void *user, leader_level level, const char *text) {
+    struct timespec t;
     (void)user;
-    (void)level;
-    (void)text;
+    if (!getenv("OUTAGE_VERBOSE")) {
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    fprintf(stderr, "%lld.%03ld %s %d %s\n", (long long)t.tv_sec, t.tv_nsec / 1000000, identity, (int)level,
+            text);
 }
 
 static int refuse(const char *what) {
@@ -91,7 +97,7 @@ int main(int argc, char **argv) {
     config.backend = store_backend(&where);
     config.on_started_leading = on_started;
     config.on_stopped_leading = on_stopped;
-    config.on_log = getenv("OUTAGE_VERBOSE") ? NULL : quiet;
+    config.on_log = on_log;
     if (leader_init(&me, &config) != LEADER_OK) {
         return refuse(leader_error(&me));
     }

@@ -624,6 +624,17 @@ UTEST_F(scripted, a_store_gets_back_what_it_told_itself) {
     ASSERT_EQ(8u, STORE(1).asked.min_token);    // not 901: it would think that it forgot
 }
 
+/* Else a majority that was away for longer than a lease is led only a lease after its return. */
+UTEST_F(scripted, a_record_of_ours_that_ran_out_is_not_raised) {
+    ASSERT_EQ(LEADER_OK, ACQUIRE(A));
+    now_ms += 2 * LEASE_MS;
+    STORE(0).record.token = 900;
+    STORE(1).result[1] = LEADER_HELD;
+    uint64_t told = STORE(1).record.token;
+    ACQUIRE(A);
+    ASSERT_EQ(told + 1, STORE(1).asked.min_token);
+}
+
 UTEST_F(scripted, a_token_below_the_one_asked_for_is_refused) {
     for (int i = 0; i < 3; i++) {
         STORE(i).stubborn = true;
