@@ -454,9 +454,10 @@ static void leader_pg_disconnect_(leader_pg_client *client) {
     client->listening = false;
 }
 
-/* The end of a connection, or of the attempt to get one: all that depend on it hear why. */
+/* The end of a connection, or of the attempt to get one: all that depend on it hear why. However often that
+   fails, it is tried again within a second: users wait for a server that is back. */
 static void leader_pg_lose_(leader_pg_client *client, leader_result result, const char *text) {
-    enum { FIRST_MS = 50, DOUBLINGS_MAX = 5 };
+    enum { FIRST_MS = 50, DOUBLINGS_MAX = 3 };
     bool was_ready = client->stage == LEADER_PG_READY_;
     leader_pg_disconnect_(client);
     client->target++;

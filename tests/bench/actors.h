@@ -226,11 +226,11 @@ static void actor_next_election(int64_t lease_ms) {
 }
 
 /* From the order to stop to the other's first yes, in ms. */
-static double actor_hand_over(void (*leads)(int in, int out), void (*stands_by)(int in, int out)) {
+static double actor_hand_over(void (*first_plays)(int in, int out), void (*second_plays)(int in, int out)) {
     actor_next_election(15000);
-    actor first = actor_start(leads);
+    actor first = actor_start(first_plays);
     actor_hear(&first, ACTOR_LEADS);
-    actor second = actor_start(stands_by);
+    actor second = actor_start(second_plays);
     actor_hear(&second, ACTOR_HEARS);
     usleep(50000);
     actor_tell(&first);
@@ -243,12 +243,12 @@ static double actor_hand_over(void (*leads)(int in, int out), void (*stands_by)(
 
 /* The leader is killed; how long after the end of its lease the other leads, in ms. `left_s` is asked at the
    kill; NULL: the lease ends lease_ms after the leader's last renewal was sent. */
-static double actor_crash(void (*leads)(int in, int out), void (*stands_by)(int in, int out), double wait_s,
-                          double (*left_s)(void)) {
+static double actor_crash(void (*first_plays)(int in, int out), void (*second_plays)(int in, int out),
+                          double wait_s, double (*left_s)(void)) {
     actor_next_election(2000);
-    actor first = actor_start(leads);
+    actor first = actor_start(first_plays);
     double began = actor_hear(&first, ACTOR_LEADS);
-    actor second = actor_start(stands_by);
+    actor second = actor_start(second_plays);
     actor_hear(&second, ACTOR_HEARS);
     double rest = began + wait_s - bench_now();
     if (rest > 0) {

@@ -261,6 +261,16 @@ UTEST_F(pg, a_refused_connection_is_called_that) {
     ASSERT_TRUE(says(&ann, "Connection refused"));
 }
 
+UTEST_F(pg, a_server_that_is_away_is_tried_every_second) {
+    join(&ann, "ann", info_of("host=127.0.0.1 port=%d", pg_free_port()));
+    for (int i = 0; i < 60; i++) {
+        ASSERT_TRUE(pass(1000));
+        const leader_pg_client *client = ann.pg.client;
+        ASSERT_LT(client->retry_at_ms - client->now_ms, 1000);
+    }
+    ASSERT_GT(ann.pg.client->failures, 10);
+}
+
 /* A server that accepts and never says a word, and one that talks nonsense. */
 UTEST_F(pg, a_server_that_is_none_is_left_in_time) {
     struct sockaddr_in at;
