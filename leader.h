@@ -4895,6 +4895,11 @@ static bool leader_fs_sync_dir_(int dir) {
     (void)dir;
     return true;
 }
+
+static bool leader_fs_separates_(char c) {
+    return c == '/' || c == '\\';
+}
+
 static bool leader_fs_sync_parent_(int dir) {
     (void)dir;
     return true;
@@ -5103,6 +5108,10 @@ static bool leader_fs_sync_(int fd) {
 
 static bool leader_fs_sync_dir_(int dir) {
     return fsync(dir) == 0;
+}
+
+static bool leader_fs_separates_(char c) {
+    return c == '/';
 }
 
 static bool leader_fs_sync_parent_(int dir) {
@@ -5317,27 +5326,6 @@ static bool leader_file_dress_like_parent_(leader_file *f, int dir) {
 
 #endif
 
-/* Opens the directory. OK, LOST (there is none), or what is wrong with it. */
-static leader_result leader_file_enter_(leader_file *f, int *dir) {
-    *dir = leader_fs_open_(LEADER_HERE_, f->dir, LEADER_OPEN_DIR_, 0);
-    if (*dir < 0 && errno == ENOENT) {
-        return LEADER_LOST;
-    }
-    if (*dir < 0 && (errno == ELOOP || errno == ENOTDIR)) {
-        return leader_file_fail_(f, LEADER_E_CONFIG,
-                                 "%s is in the way: it must be a directory, not a file or a link",
-                                 leader_file_tail_(f->dir));
-    }
-    if (*dir < 0) {
-        return leader_file_errno_(f, "cannot open", f->dir);
-    }
-    leader_result result = leader_file_check_dir_(f, *dir);
-    if (result != LEADER_OK) {
-        leader_file_shut_(dir);
-    }
-    return result;
-}
-
 /* The first thing that goes wrong for a new user, so it says what to do. */
 static leader_result leader_file_no_dir_(leader_file *f) {
     const char *shown = leader_file_tail_(f->dir);
@@ -5355,6 +5343,49 @@ static leader_result leader_file_no_dir_(leader_file *f) {
     default:
         return leader_file_errno_(f, "cannot make", f->dir);
     }
+}
+
+/* Is the directory around ours missing as well? Then nothing is known about the record: the store is away,
+   as what is mounted can be, and comes back with it. */
+static bool leader_file_is_away_(const leader_file *f) {
+    char around[sizeof f->dir];
+    size_t len = 0;
+    for (size_t i = 1; f->dir[i]; i++) {
+        if (leader_fs_separates_(f->dir[i])) {
+            len = i;
+        }
+    }
+    memcpy(around, f->dir, sizeof around);
+    around[len] = 0;
+    int dir = len > 0 ? leader_fs_open_(LEADER_HERE_, around, LEADER_OPEN_DIR_, 0) : -1;
+    bool away = len > 0 && dir < 0 && errno == ENOENT;
+    leader_file_shut_(&dir);
+    return away;
+}
+
+/* Opens the directory. OK, LOST (there is none), or what is wrong with it. */
+static leader_result leader_file_enter_(leader_file *f, int *dir) {
+    *dir = leader_fs_open_(LEADER_HERE_, f->dir, LEADER_OPEN_DIR_, 0);
+    if (*dir < 0 && errno == ENOENT) {
+        if (!leader_file_is_away_(f)) {
+            return LEADER_LOST;
+        }
+        errno = ENOENT;
+        return leader_file_no_dir_(f);
+    }
+    if (*dir < 0 && (errno == ELOOP || errno == ENOTDIR)) {
+        return leader_file_fail_(f, LEADER_E_CONFIG,
+                                 "%s is in the way: it must be a directory, not a file or a link",
+                                 leader_file_tail_(f->dir));
+    }
+    if (*dir < 0) {
+        return leader_file_errno_(f, "cannot open", f->dir);
+    }
+    leader_result result = leader_file_check_dir_(f, *dir);
+    if (result != LEADER_OK) {
+        leader_file_shut_(dir);
+    }
+    return result;
 }
 
 static leader_result leader_file_make_dir_(leader_file *f) {

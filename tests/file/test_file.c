@@ -1252,6 +1252,36 @@ UTEST_F(file, a_missing_directory_is_named_and_its_coming_noticed) {
     in_the_way(utest_result, W, "No such file or directory: make the directory around it first", LEADER_E_IO,
                make_root);
 }
+/* As what is mounted can be: nothing is known about the record until the directory around it is back. */
+static void take_root_away(struct file *w, int64_t ms) {
+    char aside[300];
+    snprintf(aside, sizeof aside, "%s.away", w->s.root);
+    rename(w->s.root, aside);
+    run_ms(w, ms);
+    rename(aside, w->s.root);
+}
+
+UTEST_F(file, a_term_goes_on_when_a_missing_directory_is_back_in_time) {
+    join(utest_result, W, 0, "a");
+    join(utest_result, W, 1, "b");
+    ASSERT_GE(until_leads(W, 0, 4 * L), 0);
+    uint64_t token = leader_token(&W->nodes[0].l);
+    run_ms(W, L / 6);
+    take_root_away(W, L / 3 - 100);         // a renewal falls due meanwhile
+    run_ms(W, 2 * L);
+    EXPECT_EQ(token, leader_token(&W->nodes[0].l));
+}
+
+UTEST_F(file, a_directory_that_was_away_for_long_is_led_at_once) {
+    join(utest_result, W, 0, "a");
+    join(utest_result, W, 1, "b");
+    ASSERT_GE(until_leads(W, 0, 4 * L), 0);
+    take_root_away(W, 5 * L);
+    EXPECT_FALSE(leads(W, 0));
+    run_ms(W, L / 2);               // two tries of a standby, half a lease
+    EXPECT_TRUE(leads(W, 0) || leads(W, 1));
+}
+
 UTEST_F(file, a_directory_in_the_files_place_is_refused) {
     ASSERT_EQ(0, mkdir(W->s.path, 0700));
     in_the_way(utest_result, W, "job.lease: it is not a regular file", LEADER_E_CONFIG, clear_path);
