@@ -71,18 +71,18 @@ static actor actor_start(void (*play)(int in, int out)) {
 }
 
 /* When it said so; what it says besides is not asked for. */
-static double actor_hear(const actor *a, char what) {
+static double actor_hear(const actor *who, char what) {
     enum { LIMIT_S = 60 };
     struct pollfd readable;
     memset(&readable, 0, sizeof readable);
-    readable.fd = a->from;
+    readable.fd = who->from;
     readable.events = POLLIN;
     for (double end = bench_now() + LIMIT_S; bench_now() < end;) {
         actor_word word;
         if (poll(&readable, 1, 1000) < 1) {
             continue;
         }
-        if (read(a->from, &word, sizeof word) != (ssize_t)sizeof word) {
+        if (read(who->from, &word, sizeof word) != (ssize_t)sizeof word) {
             break;
         }
         if (word.what == what) {
@@ -94,15 +94,15 @@ static double actor_hear(const actor *a, char what) {
 }
 
 /* The last of what it has said so far. */
-static double actor_heard(const actor *a, char what) {
+static double actor_heard(const actor *who, char what) {
     struct pollfd readable;
     double last = 0;
     memset(&readable, 0, sizeof readable);
-    readable.fd = a->from;
+    readable.fd = who->from;
     readable.events = POLLIN;
     while (poll(&readable, 1, 0) == 1) {
         actor_word word;
-        if (read(a->from, &word, sizeof word) != (ssize_t)sizeof word) {
+        if (read(who->from, &word, sizeof word) != (ssize_t)sizeof word) {
             break;
         }
         if (word.what == what) {
@@ -112,8 +112,8 @@ static double actor_heard(const actor *a, char what) {
     return last;
 }
 
-static void actor_tell(const actor *a) {
-    if (write(a->to, "s", 1) != 1) {
+static void actor_tell(const actor *who) {
+    if (write(who->to, "s", 1) != 1) {
         abort();
     }
 }
@@ -126,11 +126,11 @@ static bool actor_is_told(int in, int wait_ms) {
     return poll(&readable, 1, wait_ms) == 1;
 }
 
-static void actor_end(actor *a) {
-    kill(a->pid, SIGKILL);
-    waitpid(a->pid, NULL, 0);
-    close(a->to);
-    close(a->from);
+static void actor_end(actor *who) {
+    kill(who->pid, SIGKILL);
+    waitpid(who->pid, NULL, 0);
+    close(who->to);
+    close(who->from);
 }
 
 /* ---- an election ---------------------------------------------------------------------------------- */
