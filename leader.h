@@ -3302,8 +3302,9 @@ LEADER_API int leader_tick(leader_t *l) {
     return wait_ms;
 }
 
+/* None in the millisecond in which they are not read: a loop that waited for them would spin. */
 LEADER_API int leader_fds(const leader_t *l, leader_fd out[LEADER_FDS_MAX]) {
-    if (!leader_is_open_here_(l)) {
+    if (!leader_is_open_here_(l) || l->fds.unread) {
         return 0;
     }
     memcpy(out, l->fds.list, sizeof(leader_fd) * (size_t)l->fds.count);

@@ -1,6 +1,7 @@
 /* The election as its loop and its callbacks see it: ticks, descriptors, waiting, closing, and everything
    that can be asked. */
 #include "tests/core/fake_store.h"
+#include <poll.h>
 #include <signal.h>
 #include <sys/time.h>
 
@@ -534,6 +535,54 @@ FAKE_TEST(waiting, sleep_does_not_spin_on_a_descriptor_left_unread) {
         leader_sleep(&f->me, 1000);
     }
     ASSERT_GE(leader_clock_ms_() - start, 40);
+    close(a_pipe[0]);
+    close(a_pipe[1]);
+}
+
+static bool pipe_has_more(void) {
+    struct pollfd readable = {a_pipe[0], POLLIN, 0};
+    return poll(&readable, 1, 0) == 1;
+}
+
+static bool read_the_pipe(void *self) {
+    char byte;
+    (void)self;
+    return pipe_has_more() && read(a_pipe[0], &byte, 1) == 1;
+}
+
+/* One round of a loop with poll(), on the simulated clock. */
+static void poll_and_tick(fake *f, int *wait_ms) {
+    leader_fd fds[LEADER_FDS_MAX];
+    bool watched = leader_fds(&f->me, fds) > 0;
+    if (!watched || !pipe_has_more()) {
+        stall(f, *wait_ms);
+    }
+    *wait_ms = tick(f);
+}
+
+/* However many ticks there were in that millisecond already. */
+FAKE_TEST(waiting, a_notice_costs_a_poll_loop_two_ticks_at_most) {
+    enum { SPENT_MAX = 8 };
+    ASSERT_EQ(0, pipe(a_pipe));
+    f->in_call = watch_the_pipe;
+    f->cfg.backend.poll = read_the_pipe;
+    always(f, ACQUIRE, held("other", 7, 60000));
+    begin(f);
+    for (int spent = 0; spent <= SPENT_MAX; spent++) {
+        int wait_ms = tick(f);
+        stall(f, 1);
+        for (int i = 0; i < spent; i++) {
+            wait_ms = tick(f);
+        }
+        int ticks = 0;
+        ASSERT_EQ(1, write(a_pipe[1], "x", 1));
+        while (pipe_has_more() && ticks < 100) {
+            poll_and_tick(f, &wait_ms);
+            ticks++;
+        }
+        ASSERT_LE(ticks, 2);
+        stall(f, 5000);
+    }
     close(a_pipe[0]);
     close(a_pipe[1]);
 }
