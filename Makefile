@@ -103,6 +103,7 @@ help:
 	@echo "make fuzz        the fuzzers, SECONDS=60 each, from the corpus in tests/fuzz; TARGET=name for one of: $(FUZZERS)"
 	@echo "make faults      every answer, system call and allocation fails once; FAULT=n.way plays one run of build/test_*faults again"
 	@echo "make bench       figures, next to a limit measured in the same run; BENCH_FLAGS=--json"
+	@echo "make outages     servers that go away and come back: when somebody leads again; BENCH_FLAGS=--quick"
 	@echo "make matrix      every compiler and language standard, as a table"
 	@echo "make examples    the programs in examples/"
 	@echo "make man         build/leader.3: the comments of leader.h as a man page (man -l build/leader.3)"
@@ -189,12 +190,18 @@ faults:
 	@tests/deps core redis k8s || true
 	@tests/tools/run $(foreach t,test_faults test_redis_faults test_k8s_faults,$(call suite,$(t),600))
 
-bench: $(addprefix $(OUT)/,$(BENCHES))
+bench: bench-table outages
+
+bench-table: $(addprefix $(OUT)/,$(BENCHES))
 	@$(foreach b,$(sort $(BENCHES)),$(OUT)/$(b) $(if $(filter bench,$(b)),,--no-head) $(BENCH_FLAGS) &&) true
+
+# Servers that go away and come back. BENCH_FLAGS=--quick: for five seconds only.
+outages: $(OUT)/outage_candidate
+	@python3 tests/bench/outages.py $(BENCH_FLAGS)
 
 # Puts the table into tests/README.md, between its two marks.
 figures:
-	@$(MAKE) -s bench BENCH_FLAGS=--markdown >$(OUT)/figures.md
+	@$(MAKE) -s bench-table BENCH_FLAGS=--markdown >$(OUT)/figures.md
 	@awk 'FNR == NR { if (/^\|/) table = table $$0 "\n"; next } /^<!-- figures -->$$/ { print; printf "%s", table; inside = 1; next } \
 	      /^<!-- end of figures -->$$/ { inside = 0 } !inside' $(OUT)/figures.md tests/README.md >$(OUT)/README.md && cp $(OUT)/README.md tests/README.md
 	@grep -v '^|' $(OUT)/figures.md
@@ -240,7 +247,7 @@ $(OUT)/leader.3: examples/packages/man.awk leader.h | $(OUT)
 clean:
 	rm -rf build
 
-.PHONY: help run test test-all $(addprefix test-,$(ROOMS)) coverage memcheck lint mutation-redis mutation-k8s mutation-fuzz faults fuzz programs sim prove chaos bench figures matrix \
+.PHONY: help run test test-all $(addprefix test-,$(ROOMS)) coverage memcheck lint mutation-redis mutation-k8s mutation-fuzz faults fuzz programs sim prove chaos bench bench-table outages figures matrix \
         examples man install uninstall clean
 
 # ---- how things are built ------------------------------------------------------------------------------------------------------------

@@ -367,39 +367,58 @@ static double longest_tick_ms(const char *mode) {
     return worst;
 }
 
-int main(int argc, char **argv) {
-    static bench_series took, bare, cpu, bare_cpu, hand, hand_bare, excess, excess_bare, ticks;
-    bench_begin(argc, argv, "Lease: ");
-    if (!world_start() || W.live)
-        die("tests/k8s/k8s_server.py did not start (a live server is not measured)");
+static void bench_requests(void) {
+    double leader = requests_a_minute(false, false);
+    double watching = requests_a_minute(true, true);
+    double polling = requests_a_minute(true, false);
+    bench_fact("requests a minute: leader", "", leader, BENCH_AT_MOST, 13);
+    bench_fact("requests a minute: standby with a watch", "", watching, BENCH_AT_MOST, 6);
+    bench_fact("requests a minute: standby without", "", polling, BENCH_AT_MOST, 31);
+}
 
-    bench_fact("requests a minute: leader", "", requests_a_minute(false, false), BENCH_AT_MOST, 13);
-    bench_fact("requests a minute: standby with a watch", "", requests_a_minute(true, true), BENCH_AT_MOST,
-               6);
-    bench_fact("requests a minute: standby without", "", requests_a_minute(true, false), BENCH_AT_MOST, 31);
-
+static void bench_renewals(void) {
+    static bench_series took, bare, cpu, bare_cpu;
     renewals(&took, &bare, &cpu, &bare_cpu);
     bench_print((bench_row){"renewal", "ms", &took, "bare PUT", &bare, false, BENCH_NO_GOAL, 0});
     bench_print((bench_row){"renewal, CPU of this process", "us", &cpu, "bare PUT", &bare_cpu, false,
                             BENCH_NO_GOAL, 0});
+}
+
+static void bench_changes(void) {
+    static bench_series hand, hand_bare, excess, excess_bare;
     hand_overs(&hand, &hand_bare);
     bench_print((bench_row){"hand-over with a watch", "ms", &hand, "PUT, watch, PUT, two processes",
                             &hand_bare, false, BENCH_AT_MOST, 3});
     failovers(&excess, &excess_bare);
     bench_print((bench_row){"crash failover, beyond the lease of 2 s", "ms", &excess,
                             "watch, PUT, two processes", &excess_bare, false, BENCH_AT_MOST, 3});
+}
 
-    double led_ms = 0, worst = 0;
+static void bench_silence(void) {
+    static bench_series ticks;
+    double led_ms = 0;
+    double worst = 0;
     for (int i = 0; i < bench_rounds(4); i++) {
         double ms = overlap(&led_ms);
-        if (ms > worst) worst = ms;
+        worst = ms > worst ? ms : worst;
     }
     bench_fact("two leaders while the leader is cut off", "ms", worst, BENCH_AT_MOST, 0);
-    for (int i = 0; i < bench_rounds(4); i++)
+    for (int i = 0; i < bench_rounds(4); i++) {
         bench_add(&ticks, longest_tick_ms(i % 2 ? "refuse" : "blackhole"));
+    }
     bench_print((bench_row){"longest tick, server does not answer", "ms", &ticks, NULL, NULL, true,
                             BENCH_AT_MOST, 5});
+}
 
+int main(int argc, char **argv) {
+    bench_begin(argc, argv, "Lease: ");
+    if (!world_start() || W.live) {
+        die("tests/k8s/k8s_server.py did not start (a live server is not measured)");
+    }
+    bench_requests();
+    bench_renewals();
+    bench_changes();
+    bench_silence();
     curl_easy_cleanup(kept.easy);
     curl_slist_free_all(kept.headers);
     ask(NULL, NULL, NULL, NULL, NULL);

@@ -113,19 +113,23 @@ static candidate *bench_join(const server *s, const char *identity, int64_t leas
 /* Ticks when a tick is due or a socket is ready, as a program's loop does. */
 static void loop_once(candidate **all, int n, int most_ms) {
     struct pollfd set[LEADER_FDS_MAX * CANDIDATES_MAX];
-    int count = 0, wait = most_ms;
+    int count = 0;
+    int wait_ms = most_ms;
     for (int i = 0; i < n; i++) {
         leader_fd fds[LEADER_FDS_MAX];
-        if (all[i]->frozen) continue;
-        int ms = leader_tick(&all[i]->me), k = leader_fds(&all[i]->me, fds);
-        if (ms < wait) wait = ms;
-        for (int j = 0; j < k; j++) {
+        if (all[i]->frozen) {
+            continue;
+        }
+        int ms = leader_tick(&all[i]->me);
+        int mine = leader_fds(&all[i]->me, fds);
+        wait_ms = ms < wait_ms ? ms : wait_ms;
+        for (int j = 0; j < mine; j++) {
             set[count].fd = (int)fds[j].fd;
-            set[count++].events = leader_poll_events(fds[j].events);
+            set[count].events = leader_poll_events(fds[j].events);
+            count++;
         }
     }
-    for (int i = 0; i < n; i++) if (leads(all[i]) && i == n - 1) return;
-    poll(set, (nfds_t)count, wait);
+    poll(set, (nfds_t)count, wait_ms);
 }
 
 typedef leader_redis actor_store;
@@ -825,11 +829,15 @@ static void bench_stop(const server *s) {
 
 static int figures(int argc, char **argv) {
     bench_begin(argc, argv, "Redis: ");
-    char extra[300], path[160];
+    char extra[300];
+    char path[160];
     snprintf(path, sizeof path, "%s/sock", root);
     snprintf(extra, sizeof extra, "--unixsocket %s --loglevel warning", path);
     server *s = server_start(extra);
-    if (!s->pid) { fprintf(stderr, "bench_redis: redis-server did not start\n"); return 1; }
+    if (!s->pid) {
+        fprintf(stderr, "bench_redis: redis-server did not start\n");
+        return 1;
+    }
     bench_sequential(s, NULL);
     bench_sequential(s, path);
     bench_changes(s);
