@@ -192,11 +192,15 @@ faults:
 
 bench: bench-table outages
 
-bench-table: $(addprefix $(OUT)/,$(BENCHES))
+bench-table:
+	@tests/deps bench redis k8s etcd pg || true
+	@$(MAKE) -s -j2 $(addprefix $(OUT)/,$(BENCHES))
 	@$(foreach b,$(sort $(BENCHES)),$(OUT)/$(b) $(if $(filter bench,$(b)),,--no-head) $(BENCH_FLAGS) &&) true
 
 # Servers that go away and come back. BENCH_FLAGS=--quick: for five seconds only.
-outages: $(OUT)/outage_candidate
+outages:
+	@tests/deps redis k8s etcd pg chaos || true
+	@$(MAKE) -s $(OUT)/outage_candidate
 	@python3 tests/bench/outages.py $(BENCH_FLAGS)
 
 # Puts the table into tests/README.md, between its two marks.

@@ -295,7 +295,8 @@ static void least_stands_by(int in, int out) {
     least_perform(&l, "GET");           // its connection is there
     CURL *watch = least_handle(&l);
     snprintf(url, sizeof url,
-             "%s/apis/coordination.k8s.io/v1/namespaces/default/leases?watch=1&fieldSelector=metadata.name=%s",
+             "%s/apis/coordination.k8s.io/v1/namespaces/default/leases"
+             "?watch=1&fieldSelector=metadata.name=%s",
              W.url, actor_election);
     curl_easy_setopt(watch, CURLOPT_URL, url);
     curl_easy_setopt(watch, CURLOPT_WRITEFUNCTION, watched_take);

@@ -298,59 +298,70 @@ static double longest_nothing(int64_t ms) {
     return longest / 1e3;
 }
 
+static void wait_for_lead(candidate *c) {
+    while (!leads(c)) {
+        leader_tick(&c->me);
+        usleep(500);
+    }
+}
+
+static void bench_longest(const char *name, double longest_ms, double nothing_ms) {
+    bench_series longest = {1, {longest_ms}};
+    bench_series nothing = {1, {nothing_ms}};
+    bench_print((bench_row){name, "ms", &longest, "reading the clock", &nothing, true, BENCH_AT_MOST, 5});
+}
+
+/* In a network of its own, where nobody answers. Negative: none can be made here. */
+static double longest_in_a_hole(int64_t ms) {
+    static const char make[] = "ip link add v0 type veth peer name v1 && ip addr add 10.78.0.1/24 dev v0 "
+                               "&& ip link set v0 up && ip link set v1 up "
+                               "&& ip neigh replace 10.78.0.2 lladdr 02:00:00:00:00:02 dev v0 nud permanent";
+    leader_redis_config how;
+    memset(&how, 0, sizeof how);
+    how.host = "10.78.0.2";
+    if (unshare(CLONE_NEWNET) != 0 || shell("%s", make) != 0) {
+        return -1;
+    }
+    return longest_tick(join_with(&how, "hole", 3000, "tick"), ms);
+}
+
+static double longest_in_a_child(int64_t ms) {
+    int result[2];
+    double longest = -1;
+    if (pipe(result) != 0) {
+        return -1;
+    }
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        longest = longest_in_a_hole(ms);
+        _exit(write(result[1], &longest, sizeof longest) == (ssize_t)sizeof longest ? 0 : 1);
+    }
+    close(result[1]);
+    if (read(result[0], &longest, sizeof longest) != (ssize_t)sizeof longest) {
+        longest = -1;
+    }
+    close(result[0]);
+    waitpid(pid, NULL, 0);
+    return longest;
+}
+
 static void bench_ticks(server *s) {
     int64_t ms = bench.quick ? 1000 : 6000;
-    bench_series nothing = {1, {longest_nothing(ms)}}, stopped = {1, {0}}, holed = {1, {-1}};
+    double nothing = longest_nothing(ms);
     candidate *a = bench_join(s, "a", 3000, "tick");
-    while (!leads(a)) { leader_tick(&a->me); usleep(500); }
+    wait_for_lead(a);
     kill(s->pid, SIGSTOP);
-    stopped.at[0] = longest_tick(a, ms);
-    bench_row first = {"longest leader_tick, server stopped",
-                       "ms",
-                       &stopped,
-                       "reading the clock",
-                       &nothing,
-                       true,
-                       BENCH_AT_MOST,
-                       5};
-    bench_print(first);
+    bench_longest("longest leader_tick, server stopped", longest_tick(a, ms), nothing);
     kill(s->pid, SIGCONT);
     leader_close(&a->me, 0);
     a->open = false;
-    fflush(stdout);
-    int result[2];
-    if (pipe(result) != 0) return;
-    pid_t pid = fork();
-    if (pid == 0) {                 // a network of its own, where nobody answers
-        double longest = -1;
-        leader_redis_config how;
-        memset(&how, 0, sizeof how);
-        how.host = "10.78.0.2";
-        if (unshare(CLONE_NEWNET) == 0
-            && shell("ip link add v0 type veth peer name v1 && ip addr add 10.78.0.1/24 dev v0 && ip link "
-                     "set v0 up && ip link set v1 up"
-                     " && ip neigh replace 10.78.0.2 lladdr 02:00:00:00:00:02 dev v0 nud permanent")
-                   == 0)
-            longest = longest_tick(join_with(&how, "hole", 3000, "tick"), ms);
-        if (write(result[1], &longest, sizeof longest) < 0) _exit(1);
-        _exit(0);
+    double holed = longest_in_a_child(ms);
+    if (holed < 0) {
+        fprintf(stderr, "bench_redis: no black hole is measured: no namespace can be made here\n");
+        return;
     }
-    if (read(result[0], &holed.at[0], sizeof holed.at[0]) != (ssize_t)sizeof holed.at[0] || holed.at[0] < 0) {
-        fprintf(stderr, "bench_redis: no namespace can be made here\n");
-        exit(1);
-    }
-    waitpid(pid, NULL, 0);
-    close(result[0]);
-    close(result[1]);
-    bench_row second = {"longest leader_tick, server black-holed",
-                        "ms",
-                        &holed,
-                        "reading the clock",
-                        &nothing,
-                        true,
-                        BENCH_AT_MOST,
-                        5};
-    bench_print(second);
+    bench_longest("longest leader_tick, server black-holed", holed, nothing);
 }
 
 /* ---- a partition: A's way to the server goes through a relay that falls silent ----------------- */
@@ -384,28 +395,39 @@ static void relay_step(fake *f, int port) {
 }
 
 static void bench_partition(const server *s) {
+    enum { LIMIT_S = 60 };
     fake f;
     leader_redis_config how;
-    int both = 0, gap = 0;
+    int both = 0;
+    int gap = 0;
     fake_open(&f);
     memset(&how, 0, sizeof how);
     how.port = f.port;
-    candidate *a = join_with(&how, "a", 2000, "partition"), *b = NULL;
-    while (!leads(a)) { relay_step(&f, s->port); leader_tick(&a->me); usleep(200); }
-    b = bench_join(s, "b", 2000, "partition");
+    candidate *a = join_with(&how, "a", 2000, "partition");
+    while (!leads(a)) {
+        relay_step(&f, s->port);
+        leader_tick(&a->me);
+        usleep(200);
+    }
+    candidate *b = bench_join(s, "b", 2000, "partition");
     for (int64_t end = clock_ms() + 600; clock_ms() < end; usleep(200)) {
         relay_step(&f, s->port);
         leader_tick(&a->me);
         leader_tick(&b->me);
     }
     silent = true;
-    for (int64_t end = clock_ms() + (bench.quick ? 3000 : 6000); clock_ms() < end; usleep(200)) {
+    double begin = bench_now();
+    double least = bench.quick ? 3 : 6;
+    while (bench_now() < begin + least || (!leads(b) && bench_now() < begin + LIMIT_S)) {
         leader_tick(&a->me);
         leader_tick(&b->me);
         both += leads(a) && leads(b);
         gap += !leads(a) && !leads(b);
+        usleep(200);
     }
-    if (!leads(b) || gap == 0) { fprintf(stderr, "the partition did not work\n"); exit(1); }
+    if (!leads(b) || gap == 0) {
+        fprintf(stderr, "bench_redis: the partition did not work\n");
+    }
     bench_fact("two leaders at once after a partition", "times", both, BENCH_AT_MOST, 0);
     leader_close(&a->me, 0);
     a->open = false;
