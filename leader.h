@@ -2413,15 +2413,13 @@ static void leader_plan_(leader_t *l, int64_t wait_ms) {
 }
 
 /* Another one leads: try again when its lease can have run out, if the store could tell, but within retry_ms.
-   Jitter only ever adds. */
-static int64_t leader_wait_for_expiry_(leader_t *l, leader_result result, const leader_record *seen) {
+   Not a moment later: of those who come together, the store lets one win. */
+static int64_t leader_wait_for_expiry_(const leader_t *l, leader_result result, const leader_record *seen) {
     const leader_config *cfg = &l->cfg;
     if (result != LEADER_HELD || seen->expires_in_ms < 0) {
         return cfg->retry_ms;
     }
-    uint64_t spread = (uint64_t)leader_min_(3, cfg->retry_ms / 20 + 1);
-    int64_t rest_ms = leader_min_(seen->expires_in_ms, cfg->retry_max_ms);
-    return leader_min_(cfg->retry_ms, rest_ms + (int64_t)leader_random_below_(l, spread));
+    return leader_min_(cfg->retry_ms, seen->expires_in_ms);
 }
 
 /* An unreachable store is tried about every retry_ms, however long it has been away: one connection attempt

@@ -691,7 +691,13 @@ static int64_t leader_quorum_rest_(const leader_quorum *q) {
     return last_ms == INT64_MAX ? -1 : leader_max_(0, last_ms - leader_quorum_now_(q));
 }
 
+static uint64_t leader_quorum_random_(const leader_quorum *q) {
+    return leader_mix_(q->nonce ^ leader_mix_(q->requests));
+}
+
+/* Candidates that come in the same moment would split the stores between them, so each is told another. */
 static void leader_quorum_tell_(const leader_quorum *q, leader_record *seen) {
+    enum { APART_MS = 3 };
     const leader_quorum_store_ *holder = leader_quorum_holder_(q);
     if (holder) {
         *seen = holder->told;
@@ -699,6 +705,9 @@ static void leader_quorum_tell_(const leader_quorum *q, leader_record *seen) {
         seen->again_ms = 0;
     }
     seen->expires_in_ms = leader_quorum_rest_(q);
+    if (seen->expires_in_ms >= 0) {
+        seen->expires_in_ms += (int64_t)(leader_quorum_random_(q) % APART_MS);
+    }
 }
 
 static leader_result leader_quorum_error_(const leader_quorum *q) {
@@ -751,8 +760,8 @@ static void leader_quorum_give_back_(leader_quorum *q, leader_record *seen) {
     if (!q->go) {
         return;
     }
-    uint64_t random = leader_mix_(q->nonce ^ leader_mix_(q->requests));
-    seen->expires_in_ms = (int64_t)(random % (uint64_t)(q->config.retry_ms + 1));
+    uint64_t most_ms = (uint64_t)q->config.retry_ms;
+    seen->expires_in_ms = (int64_t)(leader_quorum_random_(q) % (most_ms + 1));
     q->op = LEADER_OP_RELEASE_;
     q->start_ms = leader_quorum_now_(q);
     for (int i = 0; i < q->count; i++) {
