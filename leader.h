@@ -722,6 +722,7 @@ struct leader_file {
     int           watch;            // of the holder's lock; -1: none
     uint64_t      watched;          // the holder's nonce
     int           closing;          // that lock file was closed: ask again soon, that many times
+    bool          listens;          // among those that share what they hear
     bool          heard, woken, said_deaf;
 
     char          path[LEADER_PATH_MAX + 1], dir[LEADER_PATH_MAX + 3];
@@ -5772,7 +5773,7 @@ static bool leader_file_is_alive_(int dir, uint64_t nonce) {
 /* -- notices: a standby watches the holder's lock file, which a renewal does not touch --
 
    The elections that one thread ticks share one inotify instance, each with a descriptor of its own.
-   The one that reads it passes the news on. A leader does not listen. */
+   The one that reads it passes the news on. */
 
 #if defined(__linux__)
 
@@ -5819,14 +5820,19 @@ static void leader_file_join_(leader_file *f) {
     f->thread = (uintptr_t)pthread_self();
     f->watch = -1;
     const leader_file *peer = leader_file_peer_(all, f, false);
-    f->notify_fd = peer ? fcntl(peer->notify_fd, F_DUPFD_CLOEXEC, 0)
-        : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (f->notify_fd >= 0) {
+    if (peer) {
+        leader_file_shut_(&f->notify_fd);
+        f->notify_fd = fcntl(peer->notify_fd, F_DUPFD_CLOEXEC, 0);
+    } else if (f->notify_fd < 0) {
+        f->notify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    }
+    f->listens = f->notify_fd >= 0;
+    if (f->listens) {
         f->next_listener = all->first;
         all->first = f;
     }
     pthread_mutex_unlock(&all->mutex);
-    if (f->notify_fd >= 0) {
+    if (f->listens) {
         f->host.fd(f->host.core, f->notify_fd, LEADER_READ);
     }
 }
@@ -5839,8 +5845,9 @@ static void leader_file_unwatch_(leader_listeners_t_ *all, leader_file *f) {
     f->watched = 0;
 }
 
-static void leader_file_deafen_(leader_file *f) {
-    if (f->notify_fd < 0) {
+/* A leader does not listen. Its descriptor stays open: to close the last one takes the kernel milliseconds. */
+static void leader_file_rest_(leader_file *f) {
+    if (!f->listens) {
         return;
     }
     f->host.fd(f->host.core, f->notify_fd, 0);
@@ -5853,9 +5860,14 @@ static void leader_file_deafen_(leader_file *f) {
     if (*at) {
         *at = f->next_listener;
     }
-    leader_file_shut_(&f->notify_fd);
+    f->listens = false;
     f->heard = false;
     pthread_mutex_unlock(&all->mutex);
+}
+
+static void leader_file_deafen_(leader_file *f) {
+    leader_file_rest_(f);
+    leader_file_shut_(&f->notify_fd);
 }
 
 /* True: from now on the holder's lock is watched, and the record must be looked at once more. */
@@ -5867,10 +5879,10 @@ static bool leader_file_listen_(leader_file *f, uint64_t nonce) {
     if (f->watch >= 0 && f->watched == nonce) {
         return false;
     }
-    if (f->notify_fd < 0) {
+    if (!f->listens) {
         leader_file_join_(f);
     }
-    if (f->notify_fd < 0) {
+    if (!f->listens) {
         if (!f->said_deaf) {
             f->host.log(f->host.core, LEADER_LOG_INFO,
                         "no inotify to be had: changes are noticed by polling");
@@ -5935,7 +5947,7 @@ static void leader_file_wake_others_(leader_listeners_t_ *all, const leader_file
 
 static bool leader_file_hear_(leader_file *f) {
     union { struct inotify_event align; char bytes[4096]; } buf;
-    if (f->notify_fd < 0) {
+    if (!f->listens) {
         return false;
     }
     leader_listeners_t_ *all = leader_listeners_lock_();
@@ -5971,6 +5983,9 @@ static bool leader_file_listen_(leader_file *f, uint64_t nonce) {
     (void)f;
     (void)nonce;
     return false;
+}
+static void leader_file_rest_(leader_file *f) {
+    (void)f;
 }
 static void leader_file_deafen_(leader_file *f) {
     (void)f;
@@ -6141,7 +6156,6 @@ static leader_result leader_file_read_(void *self, const leader_call *call, lead
     enum { TRIES = 4 };
     leader_file *f = (leader_file *)self;
     int dir = -1;
-    (void)call;
     if (!f->ready) {
         leader_file_learn_(f);
     }
@@ -6152,6 +6166,10 @@ static leader_result leader_file_read_(void *self, const leader_call *call, lead
     for (int tries = 1; tries <= TRIES && result == LEADER_PENDING; tries++) {
         memset(found, 0, sizeof *found);
         result = leader_file_read_once_(f, dir, tries == TRIES, found);
+    }
+    bool stands_by = result == LEADER_OK && call->competes && found->holder[0] && found->nonce != f->nonce;
+    if (stands_by && f->parent_unsynced) {      // now there is time for it, when we take over there is not
+        f->parent_unsynced = !leader_fs_sync_parent_(dir);
     }
     leader_file_shut_(&dir);
     return result == LEADER_LOST ? leader_file_read_path_(f, found) : result;
@@ -6457,35 +6475,6 @@ static void leader_file_say_copy_(leader_file *f) {
     f->said_copy = true;
 }
 
-static void leader_file_copy_(leader_file *f) {
-    char text[LEADER_FILE_TEXT_MAX_];
-    char record[LEADER_ENTRY_VERSION_MAX + 10];
-    char draft[LEADER_FILE_NAME_MAX_];
-    leader_stat_ st;
-    int dir = leader_fs_open_(LEADER_HERE_, f->dir, LEADER_OPEN_DIR_, 0);
-    f->copy_due = false;
-    snprintf(record, sizeof record, "%s/%s", leader_file_record_, f->written.version);
-    bool present = dir >= 0 && leader_fs_stat_at_(dir, record, &st);
-    if (!present) {
-        leader_file_shut_(&dir);
-        return;                     // somebody else has written since, and copies for itself
-    }
-    leader_file_copy_name_(draft, f->nonce);
-    size_t len = leader_file_text_(f, &f->written, f->written_ms, text, sizeof text);
-    int fd = leader_file_draft_(f, dir, draft, text, len);
-    bool good = fd >= 0 && leader_file_place_copy_(f, dir, draft);
-    if (good && leader_fs_stat_(fd, &st)) {
-        f->copy_inode = st.inode;
-        f->copy_ns = st.changed_ns;
-    }
-    if (!good) {
-        leader_file_say_copy_(f);
-        leader_fs_remove_(dir, draft);
-    }
-    leader_file_shut_(&fd);
-    leader_file_shut_(&dir);
-}
-
 typedef struct leader_sweep_ { leader_file *f; bool locks; } leader_sweep_;
 
 /* The nonce in a name such as "lock.<nonce>" or "term.<nonce>.<n>": no other spelling is ours. */
@@ -6534,21 +6523,38 @@ static void leader_file_sweep_(leader_file *f, int dir) {
     leader_fs_names_(dir, leader_file_sweep_name_, &sweep);
 }
 
-/* A release is news for the standbys, and there may be no later tick. Everything else can wait for one. */
-static void leader_file_follow_up_(leader_file *f, int dir, bool begins) {
-    f->copy_due = true;
-    f->holds = f->written.holder[0] != 0;
-    if (f->holds) {
-        leader_file_deafen_(f);
-        f->host.due(f->host.core);
-    } else {
-        leader_file_tell_release_(f);
-        leader_file_copy_(f);
+/* What can wait for the tick after a write, as long as nobody else has written since. */
+static void leader_file_follow_up_(leader_file *f) {
+    char text[LEADER_FILE_TEXT_MAX_];
+    char record[LEADER_ENTRY_VERSION_MAX + 10];
+    char draft[LEADER_FILE_NAME_MAX_];
+    leader_stat_ st;
+    int dir = leader_fs_open_(LEADER_HERE_, f->dir, LEADER_OPEN_DIR_, 0);
+    f->copy_due = false;
+    snprintf(record, sizeof record, "%s/%s", leader_file_record_, f->written.version);
+    bool present = dir >= 0 && leader_fs_stat_at_(dir, record, &st);
+    if (!present) {
+        leader_file_shut_(&dir);
+        return;                     // somebody else has written since, and copies for itself
     }
-    if (f->sweep_due && !begins) {
+    leader_file_copy_name_(draft, f->nonce);
+    size_t len = leader_file_text_(f, &f->written, f->written_ms, text, sizeof text);
+    int fd = leader_file_draft_(f, dir, draft, text, len);
+    bool good = fd >= 0 && leader_file_place_copy_(f, dir, draft);
+    if (good && leader_fs_stat_(fd, &st)) {
+        f->copy_inode = st.inode;
+        f->copy_ns = st.changed_ns;
+    }
+    if (!good) {
+        leader_file_say_copy_(f);
+        leader_fs_remove_(dir, draft);
+    }
+    leader_file_shut_(&fd);
+    if (f->sweep_due) {
+        f->sweep_due = false;
         leader_file_sweep_(f, dir);
     }
-    f->sweep_due = begins;
+    leader_file_shut_(&dir);
 }
 
 static leader_result leader_file_write_(void *self, const leader_call *call, const leader_entry *next,
@@ -6564,7 +6570,13 @@ static leader_result leader_file_write_(void *self, const leader_call *call, con
     if (result == LEADER_OK) {
         f->written = *stored;
         f->written_ms = f->host.now_ms(f->host.core);
-        leader_file_follow_up_(f, dir, call->begins);
+        f->holds = stored->holder[0] != 0;
+        f->sweep_due = f->sweep_due || call->begins;
+        f->copy_due = true;
+        f->host.due(f->host.core);
+    }
+    if (result == LEADER_OK && !f->holds) {
+        leader_file_tell_release_(f);
     }
     leader_file_shut_(&dir);
     return result;
@@ -6574,7 +6586,10 @@ static leader_news leader_file_notice_(void *self, leader_entry *found) {
     leader_file *f = (leader_file *)self;
     (void)found;
     if (f->copy_due) {
-        leader_file_copy_(f);
+        leader_file_follow_up_(f);
+    }
+    if (f->holds) {
+        leader_file_rest_(f);
     }
     return leader_file_hear_(f) ? LEADER_NEWS_CHANGED : LEADER_NEWS_NONE;
 }
@@ -6675,7 +6690,7 @@ static void leader_file_drop_lock_(leader_file *f, int dir) {
 static void leader_file_close_(void *self) {
     leader_file *f = (leader_file *)self;
     if (f->copy_due) {
-        leader_file_copy_(f);
+        leader_file_follow_up_(f);
     }
     leader_file_deafen_(f);
     if (f->lock_fd >= 0 || f->unsettled) {

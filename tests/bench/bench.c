@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -90,34 +91,13 @@ static double time_tick(leader_t *l, int n) {
     return (bench_cpu() - start) / n * 1e9;
 }
 
-/* Each tick a millisecond after the one before, so that each looks for notices. */
-static double time_looking_tick(leader_t *l, int n) {
-    double start = bench_cpu();
-    for (int i = 0; i < n; i++) { fake_ms++; tick(l); }
-    return (bench_cpu() - start) / n * 1e9;
-}
-
-static double time_bare_look(int fd, int n) {
-    char buf[4096];
-    ssize_t got = 0;
-    double start = bench_cpu();
-    for (int i = 0; i < n; i++) got += read(fd, buf, sizeof buf);
-    double took = bench_cpu() - start;
-    sink = got;
-    return took / n * 1e9;
-}
-
 static void bench_questions(void) {
-    static leader_t single, on_file, looking;
-    static leader_file file, looked;
+    static leader_t single, on_file;
+    static leader_file file;
     bench_series clock_ns = {0, {0}}, clock2 = clock_ns, clock3 = clock_ns, ask_ns = clock_ns,
-                 tick_ns = clock_ns, file_ns = clock_ns, look_ns = clock_ns, bare_ns = clock_ns;
-    leader_fd fds[LEADER_FDS_MAX];
+                 tick_ns = clock_ns, file_ns = clock_ns;
     open_election(&single, NULL, NULL, 0, false);
     open_election(&on_file, &file, "tick", 0, false);
-    open_election(&looking, &looked, "look", INT64_C(100000000), true);
-    tick(&looking);
-    bool notices = leader_fds(&looking, fds) > 0;
     for (int i = 0, rounds = bench_rounds(400); i < rounds; i++) {
         bench_progress("questions and ticks", i, rounds);
         leader_tick(&on_file);                  // a renewal that is due has its own line below
@@ -127,9 +107,6 @@ static void bench_questions(void) {
         bench_add(&tick_ns, time_tick(&single, BATCH));
         bench_add(&clock3, time_clock(BATCH));
         bench_add(&file_ns, time_tick(&on_file, BATCH));
-        if (notices) bench_add(&bare_ns, time_bare_look((int)fds[0].fd, BATCH / 10));
-        fake_ms++;
-        if (notices) bench_add(&look_ns, time_looking_tick(&looking, BATCH / 10));
     }
     bench_row asks = {"leader_is_leader()", "ns", &ask_ns, "one read of the boot clock", &clock_ns, false,
                       BENCH_AT_MOST,        1.3};
@@ -149,22 +126,11 @@ static void bench_questions(void) {
                        false,
                        BENCH_AT_MOST,
                        3};
-    bench_row looks = {"leader_tick() that looks for notices, file",
-                       "ns",
-                       &look_ns,
-                       "one read() that finds none",
-                       &bare_ns,
-                       false,
-                       BENCH_NO_GOAL,
-                       0};
     bench_print(asks);
     bench_print(ticks);
     bench_print(files);
-    if (notices) bench_print(looks);
     leader_close(&single, 1000);
     leader_close(&on_file, 1000);
-    fake_ms += 1000;
-    leader_close(&looking, 1000);
 }
 
 /* ---- file renewals ----------------------------------------------------------------------------- */
@@ -251,56 +217,123 @@ static int bare_directory(const char *name) {
     return dir;
 }
 
+/* The other processes run this program afresh (--play PART PLACE) instead of being forks of it: as in life,
+   none copies a page when it first writes to it. Each says on `told` when it is ready, and when it leads, with
+   the time. */
+enum { TOLD = 3 };
+typedef struct word { double at; pid_t who; } word;
+
+static void tell(void) {
+    word now = {bench_now(), getpid()};
+    if (write(TOLD, &now, sizeof now) != sizeof now) _exit(1);
+}
+
 static leader_t own;
 static void on_term(int sig) { (void)sig; leader_stop(&own); }
 
-/* A leader in a process of its own, until it is killed or told to go. Says when it leads. */
-static void lead(int told) {
+/* A candidate, until it is killed or told to go. */
+static void play_candidate(bool stands_by) {
     static leader_file file;
+    static char name[64];
     leader_config cfg = {0};
-    cfg.identity = "leader";
+    cfg.identity = leader_make_identity(name, sizeof name, "bench");
     cfg.backend  = leader_file_backend(&file, path_of("job.lease"));
     if (leader_init(&own, &cfg) != LEADER_OK) _exit(1);
     signal(SIGTERM, on_term);
-    while (leader_wait(&own, 1000) != LEADER_OK) {}
-    if (write(told, "!", 1) != 1) _exit(1);
-    while (!leader_is_stopped(&own)) { leader_tick(&own); leader_sleep(&own, 1000); }
+    leader_tick(&own);
+    if (stands_by) tell();
+    for (bool led = false; !leader_is_stopped(&own);) {
+        bool leads = leader_is_leader(&own);
+        if (leads && !led) tell();
+        led = leads;
+        leader_sleep(&own, 1000);
+        leader_tick(&own);
+    }
     leader_close(&own, 1000);
-    _exit(0);
 }
 
 /* The least: a process that holds a lock and nothing else, and one that sleeps until the kernel hands it
    over and then writes its term down. */
-static void hold_lock(int told) {
-    int fd = open(path_of("lock"), O_RDWR | O_CREAT, 0600);
-    if (fd < 0 || flock(fd, LOCK_EX) != 0) _exit(1);
-    signal(SIGTERM, SIG_DFL);
-    if (write(told, "!", 1) != 1) _exit(1);
+static int open_lock(void) {
+    int fd = open(path_of("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) die("lock");
+    return fd;
+}
+
+static void play_lock(bool waits) {
+    char term[32];
+    int fd = open_lock();
+    snprintf(term, sizeof term, "term-%ld", (long)getpid());
+    int dir = waits ? bare_directory(term) : -1;
+    if (waits) tell();
+    if (flock(fd, LOCK_EX) != 0) _exit(1);
+    if (waits) bare_term(dir);
+    tell();
     for (;;) pause();
 }
 
-static pid_t start(void (*what)(int)) {
+static void play_thousand(void);
+static void play(const char *part) {
+    if (strcmp(part, "lead") == 0) play_candidate(false);
+    if (strcmp(part, "stand by") == 0) play_candidate(true);
+    if (strcmp(part, "stand by on all") == 0) play_thousand();
+    if (strcmp(part, "hold") == 0) play_lock(false);
+    if (strcmp(part, "wait") == 0) play_lock(true);
+}
+
+static word hear(int heard) {
+    word said;
+    if (read(heard, &said, sizeof said) != sizeof said) die("the other process");
+    return said;
+}
+
+extern char **environ;
+static pid_t start_telling(const char *part, int told) {
+    char *args[] = {(char *)"bench", (char *)"--play", (char *)part, place, NULL};
+    posix_spawn_file_actions_t files;
+    pid_t pid = -1;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, told, TOLD);
+    int e = posix_spawn(&pid, "/proc/self/exe", &files, NULL, args, environ);
+    posix_spawn_file_actions_destroy(&files);
+    errno = e;
+    if (e != 0) die("the other process");
+    return pid;
+}
+
+static void make_pipe(int ends[2]) {
+    if (pipe(ends) != 0) die("pipe");
+    for (int i = 0; i < 2; i++) {           // above TOLD, and for nobody who is not given it
+        int high = fcntl(ends[i], F_DUPFD_CLOEXEC, TOLD + 1);
+        close(ends[i]);
+        ends[i] = high;
+    }
+}
+
+static pid_t start(const char *part) {
     int told[2];
-    char c;
-    if (pipe(told) != 0) die("pipe");
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) { close(told[0]); what(told[1]); }
+    make_pipe(told);
+    pid_t pid = start_telling(part, told[1]);
     close(told[1]);
-    if (pid < 0 || read(told[0], &c, 1) != 1) die("the other process");
+    hear(told[0]);
     close(told[0]);
     return pid;
 }
+
+enum { QUIET_MS = 30 };                         // both processes have been asleep for a while
 
 static double time_takeover(int sig) {
     static leader_t me;
     static leader_file file;
     leader_config cfg = {0};
-    pid_t pid = start(lead);
+    pid_t pid = start("lead");
     cfg.identity = "standby";
     cfg.backend  = leader_file_backend(&file, path_of("job.lease"));
     if (leader_init(&me, &cfg) != LEADER_OK) die(leader_error(&me));
-    for (double end = bench_now() + 0.03; bench_now() < end;) { leader_tick(&me); leader_sleep(&me, 5); }
+    for (double end = bench_now() + QUIET_MS / 1e3; bench_now() < end;) {
+        leader_tick(&me);
+        leader_sleep(&me, 5);
+    }
     double hit = bench_now();
     kill(pid, sig);
     if (leader_wait(&me, 30000) != LEADER_OK) die("nobody took over");
@@ -311,9 +344,9 @@ static double time_takeover(int sig) {
 }
 
 static double time_lock(int sig, const char *name) {
-    pid_t pid = start(hold_lock);
-    int fd = open(path_of("lock"), O_RDWR), dir = bare_directory(name);
-    if (fd < 0) die("lock");
+    pid_t pid = start("hold");
+    int fd = open_lock(), dir = bare_directory(name);
+    for (double end = bench_now() + QUIET_MS / 1e3; bench_now() < end;) leader_sleep(&own, 5);
     double hit = bench_now();
     kill(pid, sig);
     if (flock(fd, LOCK_EX) != 0) die("lock");
@@ -341,12 +374,223 @@ static void bench_takeovers(const char *label, const char *under) {
     }
     snprintf(crash_name, sizeof crash_name, "crash take-over, file %s, lease 15 s", label);
     snprintf(term_name, sizeof term_name, "graceful hand-over, file %s, lease 15 s", label);
-    bench_row crashes = {crash_name,  "ms", &crash,        "kernel's lock, one synced write",
-                         &crash_lock, true, BENCH_AT_MOST, 20};
-    bench_row terms = {term_name,  "ms", &term,         "kernel's lock, one synced write",
-                       &term_lock, true, BENCH_AT_MOST, 10};
+    bench_row crashes = {crash_name,  "ms",  &crash,        "kernel's lock, one synced write",
+                         &crash_lock, false, BENCH_AT_MOST, 2};
+    bench_row terms = {term_name,  "ms",  &term,         "kernel's lock, one synced write",
+                       &term_lock, false, BENCH_AT_MOST, 2};
     bench_print(crashes);
     bench_print(terms);
+    remove_files(place);
+}
+
+/* ---- a crowd ----------------------------------------------------------------------------------- */
+
+enum { CROWD = 200, FEW = 10, MEMBERS_MAX = 300 };
+typedef struct crowd {
+    pid_t pids[MEMBERS_MAX];
+    int   count, told[2];
+} crowd;
+
+static void join_crowd(crowd *c, const char *part) {
+    c->pids[c->count++] = start_telling(part, c->told[1]);
+    hear(c->told[0]);
+}
+
+/* One that has it already, and the others, who want it. */
+static void gather(crowd *c, int count, const char *first, const char *others) {
+    c->count = 0;
+    make_pipe(c->told);
+    join_crowd(c, first);
+    while (c->count < count) join_crowd(c, others);
+}
+
+static void scatter(crowd *c) {
+    for (int i = 0; i < c->count; i++) kill(c->pids[i], SIGKILL);
+    for (int i = 0; i < c->count; i++) waitpid(c->pids[i], NULL, 0);
+    close(c->told[0]);
+    close(c->told[1]);
+}
+
+/* The processor's time of one of them, in seconds. */
+static double cpu_of(pid_t pid) {
+    clockid_t clock;
+    if (clock_getcpuclockid(pid, &clock) != 0) die("a processor's time");
+    return bench_seconds(clock);
+}
+
+/* The one that has it leaves, in order. Answers the milliseconds until the next one has it; *spent_us is what
+   the median of those that do not get it spends. */
+static double time_succession(crowd *c, int *leader, double *spent_us) {
+    enum { SETTLED_MS = 150 };
+    struct timespec settled = {0, SETTLED_MS * 1000000L};
+    nanosleep(&settled, NULL);
+    pid_t pid = c->pids[*leader];
+    c->pids[*leader] = c->pids[--c->count];
+    double before[MEMBERS_MAX];
+    for (int i = 0; i < c->count; i++) before[i] = cpu_of(c->pids[i]);
+    double hit = bench_now();
+    kill(pid, SIGTERM);
+    word heir = hear(c->told[0]);
+    for (*leader = 0; c->pids[*leader] != heir.who;) ++*leader;
+    nanosleep(&settled, NULL);
+    bench_series spent = {0, {0}};
+    for (int i = 0; i < c->count; i++)
+        if (i != *leader) bench_add(&spent, (cpu_of(c->pids[i]) - before[i]) * 1e6);
+    *spent_us = bench_quantile(&spent, 0.5);
+    waitpid(pid, NULL, 0);
+    return (heir.at - hit) * 1e3;
+}
+
+static void bench_crowd(const char *label, const char *under) {
+    static crowd many, few, locks;
+    static char took_name[64], cost_name[64];
+    bench_series took = {0, {0}}, lock = took, cost = took, few_cost = took;
+    double ignored, spent;
+    int leader = 0, few_leader = 0, holder = 0, rounds = bench_rounds(24);
+    make_place(under);
+    gather(&locks, CROWD + rounds, "hold", "wait");
+    gather(&many, CROWD + rounds, "lead", "stand by");
+    char crowded[sizeof place];
+    memcpy(crowded, place, sizeof place);
+    make_place(under);
+    gather(&few, FEW + rounds, "lead", "stand by");
+    for (int i = 0; i < rounds; i++) {
+        bench_progress("a crowd", i, rounds);
+        bench_add(&lock, time_succession(&locks, &holder, &ignored));
+        bench_add(&took, time_succession(&many, &leader, &spent));
+        bench_add(&cost, spent);
+        time_succession(&few, &few_leader, &spent);
+        bench_add(&few_cost, spent);
+    }
+    scatter(&few);
+    scatter(&many);
+    scatter(&locks);
+    remove_files(place);
+    remove_files(crowded);
+    snprintf(took_name, sizeof took_name, "hand-over, %d candidates, file %s", CROWD, label);
+    snprintf(cost_name, sizeof cost_name, "CPU of each of %d standbys, file %s", CROWD, label);
+    bench_row takes = {took_name, "ms", &took, "kernel's lock, 200 waiters, one synced write",
+                       &lock,     true, BENCH_AT_MOST, 10};
+    /* So many do not share the caches; anything that grew with their number would show. */
+    bench_row costs = {cost_name, "us", &cost, "of each of 10", &few_cost, false, BENCH_AT_MOST, 2};
+    bench_print(takes);
+    bench_print(costs);
+}
+
+/* ---- a thousand elections in one process, on files --------------------------------------------- */
+
+enum { THOUSAND = 1000 };
+typedef struct on_file { leader_t l; leader_file file; } on_file;
+
+static on_file *open_thousand(const char *identity) {
+    struct rlimit files;
+    on_file *all = (on_file *)calloc(THOUSAND, sizeof *all);
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    for (int i = 0; all && i < THOUSAND; i++) {
+        char name[32];
+        leader_config cfg = {0};
+        snprintf(name, sizeof name, "job-%d", i);
+        cfg.identity = identity;
+        cfg.lease_ms = 600000;
+        cfg.backend  = leader_file_backend(&all[i].file, path_of(name));
+        if (leader_init(&all[i].l, &cfg) != LEADER_OK) die(leader_error(&all[i].l));
+        leader_tick(&all[i].l);
+        leader_tick(&all[i].l);
+    }
+    if (!all) die("memory");
+    return all;
+}
+
+/* Stands by on all of them, and says how many would hear of a release. */
+static void play_thousand(void) {
+    on_file *all = open_thousand("standby");
+    word listening = {0, getpid()};
+    for (int i = 0; i < THOUSAND; i++) {
+        leader_fd fds[LEADER_FDS_MAX];
+        listening.at += leader_fds(&all[i].l, fds) > 0;
+    }
+    if (write(TOLD, &listening, sizeof listening) != sizeof listening) _exit(1);
+    for (;;) pause();
+}
+
+/* A renewal and what follows it in the next tick, in us. */
+static double time_renewals(on_file *all, int count) {
+    double start_at = bench_cpu();
+    for (int i = 0; i < THOUSAND; i++) {
+        leader_t *l = &all[i % count].l;
+        leader_set_value(l, "");                // renews at once
+        leader_tick(l);
+        leader_tick(l);
+    }
+    return (bench_cpu() - start_at) / THOUSAND * 1e6;
+}
+
+static void bench_thousand(const char *label, const char *under) {
+    static char name[64];
+    bench_series each = {0, {0}}, alone = each;
+    int told[2];
+    make_place(under);
+    on_file *all = open_thousand("leader");
+    make_pipe(told);
+    pid_t standby = start_telling("stand by on all", told[1]);
+    double listening = hear(told[0]).at;
+    for (int i = 0, rounds = bench_rounds(40); i < rounds; i++) {
+        bench_progress("a thousand elections", i, rounds);
+        bench_add(&alone, time_renewals(all, 1));
+        bench_add(&each, time_renewals(all, THOUSAND));
+    }
+    if (leader_get_stats(&all[THOUSAND - 1].l).renewals < (uint64_t)each.count) die("a renewal did not happen");
+    snprintf(name, sizeof name, "renewal, each of %d, file %s, CPU time", THOUSAND, label);
+    bench_row row = {name, "us", &each, "of one alone", &alone, true, BENCH_AT_MOST, 50};
+    bench_print(row);
+    bench_fact("of 1000 standbys in one process, listening", "", listening, BENCH_AT_LEAST, THOUSAND);
+    kill(standby, SIGKILL);
+    waitpid(standby, NULL, 0);
+    close(told[0]);
+    close(told[1]);
+    for (int i = 0; i < THOUSAND; i++) leader_close(&all[i].l, 0);
+    free(all);
+    remove_files(place);
+}
+
+/* ---- the longest tick -------------------------------------------------------------------------- */
+
+/* Of a life on a disk: a term begins, is renewed and released. The longest synced write stands beside it. */
+static void bench_longest_tick(const char *under) {
+    enum { TICKS = 20 };
+    bench_series longest = {0, {0}}, sync = longest;
+    make_place(under);
+    for (int i = 0, rounds = bench_rounds(24); i < rounds; i++) {
+        static leader_t l;
+        static leader_file file;
+        leader_config cfg = {0};
+        double ours = 0, bare = 0;
+        bench_progress("the longest tick", i, rounds);
+        cfg.identity = "bench";
+        cfg.backend  = leader_file_backend(&file, path_of("long"));
+        if (leader_init(&l, &cfg) != LEADER_OK) die(leader_error(&l));
+        int fd = open(path_of("synced"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        for (int k = 0; k < TICKS; k++) {
+            double start_at = bench_now();
+            if (fd < 0 || write(fd, place, sizeof place) < 0 || fsync(fd) != 0) die("fsync");
+            bare = fmax(bare, bench_now() - start_at);
+            if (k > 0) leader_set_value(&l, "");
+            if (k == TICKS - 2) leader_resign(&l, 1000);
+            start_at = bench_now();
+            leader_tick(&l);
+            ours = fmax(ours, bench_now() - start_at);
+        }
+        close(fd);
+        leader_close(&l, 1000);
+        bench_add(&longest, ours * 1e3);
+        bench_add(&sync, bare * 1e3);
+    }
+    bench_row row = {"longest of 20 ticks, file on disk", "ms",         &longest,
+                     "longest of 20 synced writes",       &sync,        false,
+                     BENCH_NO_GOAL,                       0};
+    bench_print(row);
     remove_files(place);
 }
 
@@ -509,6 +753,11 @@ static void bench_allocations(void) {}
 int main(int argc, char **argv) {
     const char *here = access("build", W_OK) == 0 ? "build" : ".",
                *memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NULL;
+    if (argc == 4 && strcmp(argv[1], "--play") == 0) {
+        snprintf(place, sizeof place, "%s", argv[3]);
+        play(argv[2]);
+        return 0;
+    }
     bench_begin(argc, argv, "");
     make_place(here);
     bench_questions();
@@ -521,5 +770,9 @@ int main(int argc, char **argv) {
     if (memory) bench_renewals("in memory", memory, bench_cpu, 400);
     bench_takeovers("on disk", here);
     if (memory) bench_takeovers("in memory", memory);
+    bench_crowd("on disk", here);
+    if (memory) bench_crowd("in memory", memory);
+    if (memory) bench_thousand("in memory", memory);
+    bench_longest_tick(here);
     return bench_end();
 }

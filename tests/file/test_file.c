@@ -323,6 +323,48 @@ UTEST_F(file, a_release_wakes_standbys_which_lead_at_their_next_tick) {
     EXPECT_EQ((uint64_t)1, stats(W, 1).terms);
     EXPECT_EQ(1, store_names(&W->s).locks);          // its own: that of the one that closed is gone
 }
+UTEST_F(file, taking_over_closes_no_ear_and_a_resting_one_hears_again) {
+    join(utest_result, W, 0, "a");
+    join(utest_result, W, 1, "b");
+    run_ms(W, 100);
+    ASSERT_TRUE(leads(W, 0));
+    leader_fd fds[LEADER_FDS_MAX];
+    ASSERT_EQ(1, leader_fds(&W->nodes[1].l, fds));
+    int ear = (int)fds[0].fd;
+    leader_resign(&W->nodes[0].l, 100);
+    run_ms(W, 1500);                                // past the pause
+    ASSERT_TRUE(leads(W, 1));
+    EXPECT_EQ(0, leader_fds(&W->nodes[1].l, fds));   // nobody waits for it
+    EXPECT_GE(fcntl(ear, F_GETFD), 0);               // to close it would have cost the take-over milliseconds
+    EXPECT_EQ(1, leader_fds(&W->nodes[0].l, fds));
+    leader_resign(&W->nodes[1].l, 100);
+    run_ms(W, 1500);
+    ASSERT_TRUE(leads(W, 0));
+    while (noticed(&W->nodes[1].l)) run_ms(W, 1);
+    leader_close(&W->nodes[0].l, 0);
+    EXPECT_TRUE(noticed(&W->nodes[1].l));
+}
+UTEST_F(file, a_release_is_copied_by_the_next_tick) {
+    char copy_bytes[4096];
+    join(utest_result, W, 0, "a");
+    run_ms(W, 10);
+    leader_resign(&W->nodes[0].l, 20000);
+    run_ms(W, 2);
+    ASSERT_GT(file_get(W->s.path, copy_bytes, sizeof copy_bytes), 0);
+    EXPECT_TRUE(strstr(copy_bytes, "\"holder\": \"\"") != NULL);
+}
+UTEST_F(file, a_standby_syncs_what_its_take_over_need_not) {
+    leader_config c = config_of(W, 2, "watcher");
+    c.observe_only = true;
+    join(utest_result, W, 0, "a");
+    join(utest_result, W, 1, "b");
+    open_node(utest_result, W, 2, &c);
+    EXPECT_TRUE(W->nodes[1].f.parent_unsynced);
+    run_ms(W, 10);
+    EXPECT_FALSE(W->nodes[1].f.parent_unsynced);
+    EXPECT_TRUE(W->nodes[2].f.parent_unsynced);      // it never takes over
+    EXPECT_EQ((uint64_t)0, stats(W, 1).terms);
+}
 UTEST_F(file, what_the_leader_writes_does_not_make_it_ask_again) {
     join(utest_result, W, 0, "a");
     run_ms(W, 10 * L);
