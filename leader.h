@@ -706,7 +706,8 @@ struct leader_file {
     uint64_t      lock_device, lock_inode;
     leader_entry  written;          // the last one that counted
     int64_t       written_ms;
-    bool          parent_unsynced, sweep_due;
+    uint64_t      synced_origin;    // of the records in a directory whose own name is on disk
+    bool          sweep_due;
     bool          unsettled;        // a write failed half-way: it may have left something
     bool          holds;            // the record is ours, as far as we know
 
@@ -4532,8 +4533,9 @@ LEADER_API leader_backend leader_register_backend(leader_engine *e, const leader
    counts if the directory still stands at its path afterwards. No listing decides anything.
 
    A renewal is that rename and nothing else. When a term begins, the text, then both directories are
-   synced before the write counts; the token is part of the name, so it survives whatever else a
-   power failure takes away. Should the text be lost, the record belongs to an unknown for a lease.
+   synced before the write counts, and so is the name of "job.lease.d" itself, which a standby has
+   done beforehand; the token is part of the name, so it survives whatever else a power failure takes
+   away. Should the text be lost, the record belongs to an unknown for a lease.
 
    A free lock of the very inode that the text names, on this kernel and a local file system, means
    that the holder is dead. A lock can only shorten a lease, never lengthen it.
@@ -5210,12 +5212,9 @@ static bool leader_name_parse_(const char *text, leader_name_ *name) {
     return possible && strcmp(text, again) == 0;
 }
 
-static void leader_file_lock_name_(char name[LEADER_FILE_NAME_MAX_], uint64_t nonce) {
-    snprintf(name, LEADER_FILE_NAME_MAX_, "lock.%016llx", (unsigned long long)nonce);
-}
-
-static void leader_file_copy_name_(char name[LEADER_FILE_NAME_MAX_], uint64_t nonce) {
-    snprintf(name, LEADER_FILE_NAME_MAX_, "copy.%016llx", (unsigned long long)nonce);
+/* What a process has one of: "lock.", "copy.", "new." */
+static void leader_file_own_name_(char name[LEADER_FILE_NAME_MAX_], const char *kind, uint64_t nonce) {
+    snprintf(name, LEADER_FILE_NAME_MAX_, "%.8s%016llx", kind, (unsigned long long)nonce);
 }
 
 static void leader_file_term_name_(char name[LEADER_FILE_NAME_MAX_], uint64_t nonce, uint64_t draft) {
@@ -5397,6 +5396,15 @@ static leader_result leader_file_make_dir_(leader_file *f) {
     leader_result result = good ? LEADER_OK : leader_file_errno_(f, "cannot set the mode of", f->dir);
     leader_file_shut_(&dir);
     return result;
+}
+
+/* Syncs the name of the directory, once for the records in it: their maker may have died before it did. A
+   directory that somebody made in place of this one holds records of another origin. */
+static bool leader_file_sync_name_(leader_file *f, int dir, uint64_t origin) {
+    if (f->synced_origin != origin && leader_fs_sync_parent_(dir)) {
+        f->synced_origin = origin;
+    }
+    return f->synced_origin == origin;
 }
 
 /* -- reading -- */
@@ -5663,7 +5671,7 @@ typedef enum leader_lock_ { LEADER_LOCK_UNKNOWN_, LEADER_LOCK_HELD_, LEADER_LOCK
 static leader_lock_ leader_file_ask_lock_(int dir, uint64_t nonce, uint64_t device, uint64_t inode) {
     char name[LEADER_FILE_NAME_MAX_];
     leader_stat_ st;
-    leader_file_lock_name_(name, nonce);
+    leader_file_own_name_(name, "lock.", nonce);
     int fd = leader_fs_open_(dir, name, LEADER_OPEN_READ_, 0);
     if (fd < 0) {
         return LEADER_LOCK_UNKNOWN_;
@@ -5700,7 +5708,7 @@ static void leader_file_ask_holder_(leader_file *f, int dir, leader_entry *found
    death. Answers it open, or -1. */
 static int leader_file_make_lock_(leader_file *f, int dir, const char *name) {
     char draft[LEADER_FILE_NAME_MAX_];
-    leader_file_copy_name_(draft, f->nonce);
+    leader_file_own_name_(draft, "copy.", f->nonce);
     int fd = leader_file_draft_(f, dir, draft, "", 0);
     if (fd < 0) {
         return -1;
@@ -5719,7 +5727,7 @@ static int leader_file_make_lock_(leader_file *f, int dir, const char *name) {
 static void leader_file_take_lock_(leader_file *f, int dir) {
     char name[LEADER_FILE_NAME_MAX_];
     leader_stat_ st;
-    leader_file_lock_name_(name, f->nonce);
+    leader_file_own_name_(name, "lock.", f->nonce);
     if (f->lock_fd >= 0 && leader_file_is_(dir, name, f->lock_fd) != LEADER_LOST) {
         return;
     }
@@ -5845,7 +5853,7 @@ static void leader_file_unwatch_(leader_listeners_t_ *all, leader_file *f) {
     f->watched = 0;
 }
 
-/* A leader does not listen. Its descriptor stays open: to close the last one takes the kernel milliseconds. */
+/* A leader does not listen. Its descriptor stays open: the kernel takes milliseconds to close the last. */
 static void leader_file_rest_(leader_file *f) {
     if (!f->listens) {
         return;
@@ -5890,7 +5898,7 @@ static bool leader_file_listen_(leader_file *f, uint64_t nonce) {
         f->said_deaf = true;
         return false;
     }
-    leader_file_lock_name_(name, nonce);
+    leader_file_own_name_(name, "lock.", nonce);
     snprintf(path, sizeof path, "%s/%s", f->dir, name);
     leader_listeners_t_ *all = leader_listeners_lock_();
     leader_file_unwatch_(all, f);
@@ -6168,8 +6176,8 @@ static leader_result leader_file_read_(void *self, const leader_call *call, lead
         result = leader_file_read_once_(f, dir, tries == TRIES, found);
     }
     bool stands_by = result == LEADER_OK && call->competes && found->holder[0] && found->nonce != f->nonce;
-    if (stands_by && f->parent_unsynced) {      // now there is time for it, when we take over there is not
-        f->parent_unsynced = !leader_fs_sync_parent_(dir);
+    if (stands_by) {
+        leader_file_sync_name_(f, dir, found->origin);      // when we take over there is no time for it
     }
     leader_file_shut_(&dir);
     return result == LEADER_LOST ? leader_file_read_path_(f, found) : result;
@@ -6276,7 +6284,7 @@ static void leader_file_unmake_(int dir, const char *name) {
 /* The first record: a directory that already holds it is put in place of nothing, or of an empty one. */
 static leader_result leader_file_create_(leader_file *f, int dir, const char *to, int *records) {
     char fresh[LEADER_FILE_NAME_MAX_];
-    snprintf(fresh, sizeof fresh, "new.%016llx", (unsigned long long)f->nonce);
+    leader_file_own_name_(fresh, "new.", f->nonce);
     leader_file_unmake_(dir, fresh);
     if (!leader_fs_make_dir_(dir, fresh, leader_file_dir_mode_(f))) {
         return leader_file_errno_(f, "cannot make a directory in", f->dir);
@@ -6299,13 +6307,10 @@ static leader_result leader_file_create_(leader_file *f, int dir, const char *to
 }
 
 /* What a term rests on is on disk before it starts: its text, the name that leads to it, the record. */
-static leader_result leader_file_sync_(leader_file *f, int dir, int records, int text) {
+static leader_result leader_file_sync_(leader_file *f, int dir, int records, int text, uint64_t origin) {
     bool good = text < 0 || leader_fs_sync_(text);
     good = good && leader_fs_sync_dir_(records) && leader_fs_sync_dir_(dir);
-    if (good && f->parent_unsynced) {
-        good = leader_fs_sync_parent_(dir);
-        f->parent_unsynced = !good;
-    }
+    good = good && leader_file_sync_name_(f, dir, origin);
     return good ? LEADER_OK : leader_file_errno_(f, "cannot sync", f->dir);
 }
 
@@ -6344,7 +6349,6 @@ static leader_result leader_file_enter_to_write_(leader_file *f, const char *ver
     leader_result result = leader_file_enter_(f, dir);
     if (result == LEADER_LOST && !leader_name_parse_(version, &name)) {
         result = leader_file_make_dir_(f);
-        f->parent_unsynced = true;
         if (result == LEADER_OK) {
             result = leader_file_enter_(f, dir);
         }
@@ -6400,7 +6404,7 @@ static leader_result leader_file_store_text_(leader_file *f, int dir, const lead
         f->unsettled = true;
     }
     if (result == LEADER_OK && call->begins) {
-        result = leader_file_sync_(f, dir, records, text);
+        result = leader_file_sync_(f, dir, records, text, next->origin);
     }
     if (result == LEADER_OK) {
         leader_file_keep_term_(f, &name, next);
@@ -6475,8 +6479,6 @@ static void leader_file_say_copy_(leader_file *f) {
     f->said_copy = true;
 }
 
-typedef struct leader_sweep_ { leader_file *f; bool locks; } leader_sweep_;
-
 /* The nonce in a name such as "lock.<nonce>" or "term.<nonce>.<n>": no other spelling is ours. */
 static bool leader_file_nonce_of_(const char *name, const char *kind, uint64_t *nonce) {
     enum { DIGITS = 16 };
@@ -6493,34 +6495,44 @@ static bool leader_file_nonce_of_(const char *name, const char *kind, uint64_t *
     return shaped && leader_hex64_parse_(digits, nonce);
 }
 
-/* Removes what processes left that are gone: first their texts, drafts and directories, then the locks
-   of those that died. */
+typedef struct leader_sweep_ {
+    const leader_file *f;
+    bool own;                       // what is ours goes, otherwise what belongs to nobody alive
+    char kept[LEADER_FILE_NAME_MAX_];
+} leader_sweep_;
+
 static void leader_file_sweep_name_(void *to, int dir, const char *name) {
     static const char *const kinds[] = {"term.", "copy.", "new."};
     const leader_sweep_ *sweep = (const leader_sweep_ *)to;
     uint64_t nonce = 0;
-    if (sweep->locks) {
-        if (leader_file_nonce_of_(name, "lock.", &nonce) && leader_file_is_dead_(dir, nonce)) {
-            leader_fs_remove_(dir, name);
-        }
-        return;
-    }
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        bool others = leader_file_nonce_of_(name, kinds[i], &nonce) && nonce != sweep->f->nonce;
-        if (others && !leader_file_is_alive_(dir, nonce) && !leader_fs_remove_(dir, name)) {
+        if (!leader_file_nonce_of_(name, kinds[i], &nonce) || strcmp(name, sweep->kept) == 0) {
+            continue;
+        }
+        bool ours = nonce == sweep->f->nonce;
+        bool goes = ours ? sweep->own : !sweep->own && !leader_file_is_alive_(dir, nonce);
+        if (goes && !leader_fs_remove_(dir, name)) {
             leader_file_unmake_(dir, name);
         }
     }
 }
 
-static void leader_file_sweep_(leader_file *f, int dir) {
-    leader_sweep_ sweep = {f, false};
-    if (!leader_file_local_(dir)) {
-        return;
+static void leader_file_sweep_lock_(void *to, int dir, const char *name) {
+    uint64_t nonce = 0;
+    (void)to;
+    if (leader_file_nonce_of_(name, "lock.", &nonce) && leader_file_is_dead_(dir, nonce)) {
+        leader_fs_remove_(dir, name);
     }
-    leader_fs_names_(dir, leader_file_sweep_name_, &sweep);
-    sweep.locks = true;
-    leader_fs_names_(dir, leader_file_sweep_name_, &sweep);
+}
+
+/* Removes what processes left that are gone: first their texts, drafts and directories, then the locks
+   of those that died. */
+static void leader_file_sweep_(leader_file *f, int dir) {
+    leader_sweep_ sweep = {f, false, ""};
+    if (leader_file_local_(dir)) {
+        leader_fs_names_(dir, leader_file_sweep_name_, &sweep);
+        leader_fs_names_(dir, leader_file_sweep_lock_, NULL);
+    }
 }
 
 /* What can wait for the tick after a write, as long as nobody else has written since. */
@@ -6537,7 +6549,7 @@ static void leader_file_follow_up_(leader_file *f) {
         leader_file_shut_(&dir);
         return;                     // somebody else has written since, and copies for itself
     }
-    leader_file_copy_name_(draft, f->nonce);
+    leader_file_own_name_(draft, "copy.", f->nonce);
     size_t len = leader_file_text_(f, &f->written, f->written_ms, text, sizeof text);
     int fd = leader_file_draft_(f, dir, draft, text, len);
     bool good = fd >= 0 && leader_file_place_copy_(f, dir, draft);
@@ -6636,41 +6648,23 @@ static const char *leader_file_open_(void *self, const leader_host *host) {
     memset((char *)f + from, 0, offsetof(leader_file, path) - from);
     snprintf(f->dir, sizeof f->dir, "%s.d", f->path);
     f->host = *host;
-    f->parent_unsynced = true;      // its maker may have died before it synced the name
     f->notify_fd = -1;
     f->lock_fd = -1;
     f->watch = -1;
     return NULL;
 }
 
-typedef struct leader_leftovers_ {
-    const leader_file *f;
-    char term[LEADER_FILE_NAME_MAX_];
-} leader_leftovers_;
-
-static void leader_file_tidy_name_(void *to, int dir, const char *name) {
-    static const char *const kinds[] = {"term.", "copy.", "new."};
-    const leader_leftovers_ *leftovers = (const leader_leftovers_ *)to;
-    uint64_t nonce = 0;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        bool ours = leader_file_nonce_of_(name, kinds[i], &nonce) && nonce == leftovers->f->nonce;
-        if (ours && strcmp(name, leftovers->term) != 0 && !leader_fs_remove_(dir, name)) {
-            leader_file_unmake_(dir, name);
-        }
-    }
-}
-
 /* Removes what failed writes of ours left, except the text that the record needs. */
 static void leader_file_tidy_(leader_file *f, int dir) {
     char version[LEADER_ENTRY_VERSION_MAX + 1];
     leader_name_ name;
-    leader_leftovers_ leftovers = {f, ""};
+    leader_sweep_ sweep = {f, true, ""};
     leader_result result = leader_file_find_(f, dir, version);
     if (result == LEADER_OK && leader_name_parse_(version, &name)) {
-        leader_file_term_name_(leftovers.term, name.nonce, name.draft);
+        leader_file_term_name_(sweep.kept, name.nonce, name.draft);
     }
     if (result == LEADER_OK || result == LEADER_LOST) {
-        leader_fs_names_(dir, leader_file_tidy_name_, &leftovers);
+        leader_fs_names_(dir, leader_file_sweep_name_, &sweep);
     }
 }
 
@@ -6679,7 +6673,7 @@ static void leader_file_tidy_(leader_file *f, int dir) {
    lock stays ours until we die. */
 static void leader_file_drop_lock_(leader_file *f, int dir) {
     char name[LEADER_FILE_NAME_MAX_];
-    leader_file_lock_name_(name, f->nonce);
+    leader_file_own_name_(name, "lock.", f->nonce);
     bool gone = dir >= 0 && (leader_fs_remove_(dir, name) || errno == ENOENT);
     if (gone || !f->holds) {
         leader_file_shut_(&f->lock_fd);

@@ -353,18 +353,6 @@ UTEST_F(file, a_release_is_copied_by_the_next_tick) {
     ASSERT_GT(file_get(W->s.path, copy_bytes, sizeof copy_bytes), 0);
     EXPECT_TRUE(strstr(copy_bytes, "\"holder\": \"\"") != NULL);
 }
-UTEST_F(file, a_standby_syncs_what_its_take_over_need_not) {
-    leader_config c = config_of(W, 2, "watcher");
-    c.observe_only = true;
-    join(utest_result, W, 0, "a");
-    join(utest_result, W, 1, "b");
-    open_node(utest_result, W, 2, &c);
-    EXPECT_TRUE(W->nodes[1].f.parent_unsynced);
-    run_ms(W, 10);
-    EXPECT_FALSE(W->nodes[1].f.parent_unsynced);
-    EXPECT_TRUE(W->nodes[2].f.parent_unsynced);      // it never takes over
-    EXPECT_EQ((uint64_t)0, stats(W, 1).terms);
-}
 UTEST_F(file, what_the_leader_writes_does_not_make_it_ask_again) {
     join(utest_result, W, 0, "a");
     run_ms(W, 10 * L);
@@ -969,6 +957,41 @@ UTEST_F(file, a_term_begins_when_text_record_and_names_are_on_disk) {
         EXPECT_EQ(0, synced.count);                  // renewals need none: the token is part of the name
         close_node(W, 0);
     }
+}
+
+UTEST_F(file, a_standby_syncs_what_its_take_over_need_not) {
+    leader_config c = config_of(W, 2, "watcher");
+    c.observe_only = true;
+    join(utest_result, W, 0, "a");
+    ASSERT_GE(until_leads(W, 0, 10), 0);
+    memset(&synced, 0, sizeof synced);
+    open_node(utest_result, W, 2, &c);
+    run_ms(W, 10);
+    EXPECT_EQ(0, synced.count);                      // an observer never takes over
+    join(utest_result, W, 1, "b");
+    run_ms(W, 10);
+    EXPECT_EQ(1, synced.count);
+    EXPECT_TRUE(was_synced(W->s.root));
+    memset(&synced, 0, sizeof synced);
+    leader_resign(&W->nodes[0].l, 20000);
+    ASSERT_GE(until_leads(W, 1, 10), 0);
+    EXPECT_EQ(3, synced.count);
+    EXPECT_TRUE(was_synced(term_name(&W->s)));
+    EXPECT_TRUE(was_synced(in_dir(&W->s, "record")));
+    EXPECT_TRUE(was_synced(W->s.dir));
+}
+UTEST_F(file, a_directory_made_anew_is_synced_by_those_who_synced_the_old) {
+    join(utest_result, W, 0, "a");
+    join(utest_result, W, 1, "b");
+    run_ms(W, 100);
+    ASSERT_TRUE(leads(W, 0));
+    W->nodes[0].idle = true;
+    forget_all(W);
+    record r = record_of("c", 500, clock_ms);        // of one that died before it synced anything
+    ASSERT_TRUE(record_put(&W->s, &r));
+    memset(&synced, 0, sizeof synced);
+    EXPECT_GE(until_leads(W, 1, 5 * L), 0);
+    EXPECT_TRUE(was_synced(W->s.root));
 }
 
 /* ---- listings in parts ------------------------------------------------------------------------- */
