@@ -11,6 +11,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#if defined(__linux__)
+#  include <sys/prctl.h>
+#endif
 
 static char place[256];                         // a directory of our own on the file system under measurement
 
@@ -287,13 +290,15 @@ static word hear(int heard) {
 }
 
 extern char **environ;
+static const char *self;                        // how this program was called
+
 static pid_t start_telling(const char *part, int told) {
     char *args[] = {(char *)"bench", (char *)"--play", (char *)part, place, NULL};
     posix_spawn_file_actions_t files;
     pid_t pid = -1;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, told, TOLD);
-    int e = posix_spawn(&pid, "/proc/self/exe", &files, NULL, args, environ);
+    int e = posix_spawnp(&pid, self, &files, NULL, args, environ);
     posix_spawn_file_actions_destroy(&files);
     errno = e;
     if (e != 0) die("the other process");
@@ -755,7 +760,11 @@ static void bench_allocations(void) {}
 int main(int argc, char **argv) {
     const char *here = access("build", W_OK) == 0 ? "build" : ".",
                *memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : NULL;
+    self = argv[0];
     if (argc == 4 && strcmp(argv[1], "--play") == 0) {
+#if defined(__linux__)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);       // none outlives a bench that fails
+#endif
         snprintf(place, sizeof place, "%s", argv[3]);
         play(argv[2]);
         return 0;
