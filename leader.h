@@ -883,17 +883,6 @@ static leader_nap_result_ leader_nap_(const leader_fd *fds, int count, int ms) {
     return LEADER_NAP_OVER_;
 }
 
-LEADER_API short leader_poll_events(int events) {
-    int bits = 0;
-    if (events & LEADER_READ) {
-        bits |= POLLIN;
-    }
-    if (events & LEADER_WRITE) {
-        bits |= POLLOUT;
-    }
-    return (short)bits;
-}
-
 #else
 
 #define LEADER_CLOCK_GRAIN_MS_ 0     // far below one: a tick of Apple's clock is 1 ns or 42 ns
@@ -964,17 +953,6 @@ LEADER_UNUSED_ static bool leader_system_random_(uint64_t *out) {
 #endif
 }
 
-LEADER_API short leader_poll_events(int events) {
-    int bits = 0;
-    if (events & LEADER_READ) {
-        bits |= POLLIN;
-    }
-    if (events & LEADER_WRITE) {
-        bits |= POLLOUT;
-    }
-    return (short)bits;
-}
-
 static leader_nap_result_ leader_nap_(const leader_fd *fds, int count, int ms) {
     struct pollfd wait[2 * LEADER_FDS_MAX];
     LEADER_ASSERT(count <= 2 * LEADER_FDS_MAX);
@@ -991,6 +969,17 @@ static leader_nap_result_ leader_nap_(const leader_fd *fds, int count, int ms) {
 }
 
 #endif
+
+LEADER_API short leader_poll_events(int events) {
+    int bits = 0;
+    if (events & LEADER_READ) {
+        bits |= POLLIN;
+    }
+    if (events & LEADER_WRITE) {
+        bits |= POLLOUT;
+    }
+    return (short)bits;
+}
 
 /* A child of fork() lives a later life than every election that its parent opened, so one load tells them
    apart. (getpid() at every question would cost more than the clock.) _Fork, vfork and bare clone() run no
