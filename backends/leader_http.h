@@ -81,6 +81,7 @@ typedef struct leader_http_request_ {
     const char *authorization;      // "Bearer ..."; 0 or "": none
     const char *body;               // JSON; 0: none. Not copied: it must stay until the exchange ends
     size_t      body_len;
+    const char *content_type;       // of the body; 0: "Content-Type: application/json"
     bool        streams;            // read line by line; must connect within ten seconds. All else
                                     // is timed by the caller, who gives up with leader_http_drop_
 } leader_http_request_;
@@ -580,7 +581,7 @@ static bool leader_http_set_headers_(leader_http_exchange_ *x, const leader_http
     memset(&authorization, 0, sizeof authorization);
     lines[count++] = "Accept: application/json";
     if (request->body) {
-        lines[count++] = "Content-Type: application/json";
+        lines[count++] = request->content_type ? request->content_type : "Content-Type: application/json";
         lines[count++] = "Expect:";     // no waiting for 100 Continue
     }
     if (request->authorization && request->authorization[0] != 0) {

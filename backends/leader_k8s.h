@@ -29,7 +29,15 @@
            verbs: ["get", "create", "update", "watch"]
      Without "watch" it polls, says so, and asks again now and then: a right granted later is noticed.
      "create" cannot be limited to a name (resourceNames); the other three can. With `events` set:
-     create on events (apiGroup "").
+     create on events (apiGroup ""). With `label_pod` set: patch on pods (apiGroup "").
+
+   THE POD'S LABEL
+     With `label_pod` set, the label leader-h/role of this candidate's own pod is "leader" while the Lease
+     is its own and not held off, and "standby" otherwise, also after a crash and a restart of the
+     container. A Service that selects leader-h/role: leader has the leader alone behind it. The label is
+     a signpost, never part of safety: it comes a request after the Lease, and a pod that cannot reach the
+     API server keeps the one it had, so whoever is asked still asks leader_is_leader(). It tells of one
+     Lease: not for several elections in one pod, nor for a Lease that is one vote of a majority.
 
    OUTSIDE A POD
      leader_k8s_config_from_env reads, in this order: the file named by KUBECONFIG; the service account
@@ -109,6 +117,8 @@ typedef struct leader_k8s_config {  /* C: = {0};  C++: = {};  leader_k8s_backend
     bool        no_watch;           // false: watch the Lease; true: poll only
     bool        leader_h_only;      // true: no client-go candidate: any renew_deadline_ms will do
     bool        events;             // false; true: an Event on the Lease at each change that we make
+    bool        label_pod;          // false; true: our pod's label leader-h/role is "leader" or "standby"
+    const char *pod_name;           // for label_pod; 0: $POD_NAME, else the host name
     leader_http_client *client;     // connections shared with other elections of this thread; 0: its own
     /* Private: from the environment. Arrays, so that a copy of the struct is as good. */
     char        env_server[96];
@@ -134,6 +144,11 @@ enum {
     LEADER_K8S_LABEL_MAX_ = 63,
     LEADER_K8S_TOKEN_MAX_ = 8191
 };
+
+typedef struct leader_k8s_aside_ {  /* a request beside the election: its failure costs nothing */
+    leader_http_exchange_ x;
+    int64_t  sent_ms;
+} leader_k8s_aside_;
 
 typedef struct leader_k8s_lease_ {  /* a Lease as read */
     leader_entry entry;             // what the engine sees of it
@@ -162,11 +177,14 @@ struct leader_k8s {
     char token[LEADER_K8S_TOKEN_MAX_ + 1];
     char kubeconfig[LEADER_HTTP_PATH_MAX_ + 1];
     char context[LEADER_K8S_NAME_MAX_ + 1];
+    char pod[LEADER_K8S_NAME_MAX_ + 1];
+    char pod_space[LEADER_K8S_LABEL_MAX_ + 1];      // "": the Lease's
     char shown[LEADER_K8S_LABEL_MAX_ + LEADER_K8S_NAME_MAX_ + 2];   // namespace/lease, for logs and metrics
     char problem[320];              // what the maker or open found wrong
     bool no_watch;
     bool leader_h_only;
     bool events;
+    bool label_pod;
     leader_http_client *client;
     leader_http_text_ ca_text;      // from a kubeconfig, decoded
     leader_http_text_ cert_text;
@@ -187,6 +205,7 @@ struct leader_k8s {
     leader_http_text_ doc;          // one JSON object
     leader_k8s_lease_ lease;        // doc, read; zeroed while it is not known
     bool     told_locked;
+    bool     told_label;            // that it was not changed
     uint64_t nonce;                 // of our first write; spreads the watches
 
     /* the watch */
@@ -203,8 +222,16 @@ struct leader_k8s {
     uint64_t watch_version;
 
     /* Events */
-    leader_http_exchange_ note;
+    leader_k8s_aside_ note;
     leader_http_text_ note_body;
+
+    /* the pod's label */
+    leader_k8s_aside_ label;
+    leader_http_text_ label_body;
+    const char *label_sent;         // a role
+    const char *label_stands;       // the role that the pod is known to have; NULL: not known
+    int64_t  label_after_ms;
+    int64_t  label_pause_ms;
 };
 
 #ifdef __cplusplus
@@ -237,8 +264,9 @@ enum {
     LEADER_K8S_EARLY_MS_ = 1000,            // how much too early a client-go standby may come
     LEADER_K8S_TOKEN_AGE_MS_ = 60000,
     LEADER_K8S_RETRY_MAX_MS_ = 60000,       // of Retry-After
-    LEADER_K8S_PAUSE_MS_ = 1000,            // before a watch that failed is tried again; doubles
+    LEADER_K8S_PAUSE_MS_ = 1000,            // before a watch or a label that failed is tried again; doubles
     LEADER_K8S_PAUSE_MAX_MS_ = 60000,
+    LEADER_K8S_ASIDE_MS_ = 60000,           // an API server gives up by then as well
     LEADER_K8S_CATCH_UP_MS_ = 2000          // how long a watch may be behind an answer
 };
 
@@ -696,21 +724,25 @@ static const char *leader_k8s_method_(int step) {
     return methods[step];
 }
 
-static const char *leader_k8s_verb_(int step) {
-    static const char *const verbs[] = {"watch", "get", "create", "update"};
-    return verbs[step];
+static const char *leader_k8s_right_(int step) {
+    static const char *const rights[] = {"watch leases", "get leases", "create leases", "update leases"};
+    return rights[step];
 }
 
 /* What is refused comes first, so that a text that is cut still names the namespace. */
-static void leader_k8s_log_denial_(const leader_k8s *self, const leader_http_exchange_ *x, int step) {
+static void leader_k8s_log_refusal_(const leader_k8s *self, leader_level level, const char *right,
+                                    const char *space, const char *then, const leader_http_text_ *reply) {
     char words[400];
-    leader_k8s_words_(&x->reply, words, sizeof words);
+    leader_k8s_words_(reply, words, sizeof words);
     const char *why = strstr(words, " is forbidden: ");
     why = why ? why + 15 : words;
+    leader_k8s_log_(self, level, "no right to %s in namespace %s (403)%s: %s", right, space, then, why);
+}
+
+static void leader_k8s_log_denial_(const leader_k8s *self, const leader_http_exchange_ *x, int step) {
     const char *then = step == LEADER_K8S_IDLE_ ? "; it polls, and asks again later" : "";
     leader_level level = step == LEADER_K8S_IDLE_ ? LEADER_LOG_INFO : LEADER_LOG_ERROR;
-    leader_k8s_log_(self, level, "no right to %s leases in namespace %s (403)%s: %s", leader_k8s_verb_(step),
-                    self->name_space, then, why);
+    leader_k8s_log_refusal_(self, level, leader_k8s_right_(step), self->name_space, then, &x->reply);
 }
 
 static leader_result leader_k8s_corrupt_(const leader_k8s *self, const char *problem, size_t bad_at) {
@@ -804,6 +836,9 @@ static bool leader_k8s_launch_(leader_k8s *self, leader_http_exchange_ *x, const
         request.body = body->at;
         request.body_len = body->len;
     }
+    if (strcmp(method, "PATCH") == 0) {
+        request.content_type = "Content-Type: application/merge-patch+json";
+    }
     return leader_http_start_(&self->http, x, &request);
 }
 
@@ -830,9 +865,12 @@ static void leader_k8s_watch_stop_(leader_k8s *self) {
     self->watch_open = false;
 }
 
+static int64_t leader_k8s_longer_(int64_t pause_ms) {
+    return leader_min_(leader_max_(pause_ms * 2, LEADER_K8S_PAUSE_MS_), LEADER_K8S_PAUSE_MAX_MS_);
+}
+
 static void leader_k8s_watch_back_off_(leader_k8s *self, int64_t least_ms) {
-    int64_t pause_ms = leader_max_(self->watch_pause_ms * 2, LEADER_K8S_PAUSE_MS_);
-    self->watch_pause_ms = leader_min_(pause_ms, LEADER_K8S_PAUSE_MAX_MS_);
+    self->watch_pause_ms = leader_k8s_longer_(self->watch_pause_ms);
     self->watch_after_ms = leader_k8s_now_(self) + leader_max_(self->watch_pause_ms, least_ms);
     leader_k8s_watch_stop_(self);
 }
@@ -977,29 +1015,32 @@ static leader_news leader_k8s_watch_read_(leader_k8s *self, leader_entry *found)
     return LEADER_NEWS_NONE;
 }
 
-/* One piece of news at a time. */
-static leader_news leader_k8s_notice_(void *user, leader_entry *found) {
-    leader_k8s *self = (leader_k8s *)user;
-    leader_http_drive_(&self->http);
-    leader_news news = LEADER_NEWS_NONE;
-    if (self->watch.running || self->watch.done) {
-        news = leader_k8s_watch_read_(self, found);
+/* ---- beside the election: Events and the pod's label, never part of safety --------------------- */
+
+static bool leader_k8s_send_aside_(leader_k8s *self, leader_k8s_aside_ *aside, const char *method,
+                                   const char *path, const leader_http_text_ *body) {
+    aside->sent_ms = leader_k8s_now_(self);
+    if (!leader_k8s_launch_(self, &aside->x, method, path, body)) {
+        aside->x.status = 0;
+        snprintf(aside->x.error, sizeof aside->x.error, "no credentials, or no memory");
+        return false;
     }
-    if (news != LEADER_NEWS_NONE) {
-        return news;
-    }
-    if (self->watch.done) {
-        leader_k8s_watch_ended_(self);
-    }
-    if (self->watch_lost) {
-        self->watch_lost = false;
-        return LEADER_NEWS_DEAF;
-    }
-    leader_k8s_watch_start_(self);
-    return LEADER_NEWS_NONE;
+    leader_http_drive_(&self->http);        // on its way also if this election is closed next
+    return true;
 }
 
-/* ---- Events: for people, never part of safety ------------------------------------------------- */
+/* True: it has just ended, with an answer, with an error, or because nothing came. */
+static bool leader_k8s_aside_ended_(const leader_k8s *self, leader_k8s_aside_ *aside) {
+    bool late = aside->x.running && leader_k8s_now_(self) - aside->sent_ms >= LEADER_K8S_ASIDE_MS_;
+    if (late) {
+        leader_http_drop_(&aside->x);
+        aside->x.status = 0;
+        snprintf(aside->x.error, sizeof aside->x.error, "no answer within a minute");
+    }
+    bool ended = aside->x.done || late;
+    aside->x.done = false;
+    return ended;
+}
 
 static void leader_k8s_record_event_(leader_k8s *self, const char *what) {
     char path[160];
@@ -1007,7 +1048,7 @@ static void leader_k8s_record_event_(leader_k8s *self, const char *what) {
     char words[LEADER_IDENTITY_MAX + 32];
     char body[3072];
     char now[28];
-    if (!self->events || self->note.running) {
+    if (!self->events || self->note.x.running) {
         return;
     }
     snprintf(words, sizeof words, "%s %s", self->host.config->identity, what);
@@ -1024,21 +1065,120 @@ static void leader_k8s_record_event_(leader_k8s *self, const char *what) {
         self->name_space, self->name_space, self->name, self->lease.uid, quoted, now, now);
     snprintf(path, sizeof path, "/api/v1/namespaces/%s/events", self->name_space);
     if (leader_http_copy_(&self->note_body, body, (size_t)len)) {
-        leader_k8s_launch_(self, &self->note, "POST", path, &self->note_body);
+        leader_k8s_send_aside_(self, &self->note, "POST", path, &self->note_body);
     }
 }
 
 static void leader_k8s_check_event_(leader_k8s *self) {
-    if (!self->note.done) {
+    bool ended = leader_k8s_aside_ended_(self, &self->note);
+    if (ended && self->note.x.status != 201) {
+        char words[300];
+        leader_k8s_words_(&self->note.x.reply, words, sizeof words);
+        leader_k8s_log_(self, LEADER_LOG_INFO, "the Event was not recorded (%ld): %s%s", self->note.x.status,
+                        self->note.x.error, words);
+    }
+}
+
+static const char *leader_k8s_pod_space_(const leader_k8s *self) {
+    return self->pod_space[0] != 0 ? self->pod_space : self->name_space;
+}
+
+/* The role that the Lease, as last received, gives to this pod. */
+static const char *leader_k8s_role_(const leader_k8s *self) {
+    const leader_entry *entry = &self->lease.entry;
+    bool ours = entry->nonce != 0 && entry->nonce == self->nonce;
+    bool named = strcmp(entry->holder, self->host.config->identity) == 0;
+    return ours && named && entry->hold_off_ms == 0 ? "leader" : "standby";
+}
+
+static void leader_k8s_label_failed_(leader_k8s *self) {
+    const leader_http_exchange_ *x = &self->label.x;
+    const char *space = leader_k8s_pod_space_(self);
+    self->label_pause_ms = leader_k8s_longer_(self->label_pause_ms);
+    self->label_after_ms = leader_k8s_now_(self) + leader_max_(self->label_pause_ms, x->retry_after_ms);
+    if (x->status == 401) {
+        self->token_read_ms = -1;
+    }
+    if (self->told_label) {
         return;
     }
-    self->note.done = false;
-    if (self->note.status != 201) {
-        char words[300];
-        leader_k8s_words_(&self->note.reply, words, sizeof words);
-        leader_k8s_log_(self, LEADER_LOG_INFO, "the Event was not recorded (%ld): %s%s", self->note.status,
-                        self->note.error, words);
+    self->told_label = true;
+    if (x->status == 403) {
+        leader_k8s_log_refusal_(self, LEADER_LOG_WARN, "patch pods", space, "; its label stays as it is",
+                                &x->reply);
+        return;
     }
+    char words[300];
+    leader_k8s_words_(&x->reply, words, sizeof words);
+    leader_k8s_log_(self, LEADER_LOG_WARN, "the label of pod %s/%s was not changed (%ld): %s%s", space,
+                    self->pod, x->status, x->error, words);
+}
+
+static void leader_k8s_check_label_(leader_k8s *self) {
+    if (!leader_k8s_aside_ended_(self, &self->label)) {
+        return;
+    }
+    if (self->label.x.status != 200) {
+        leader_k8s_label_failed_(self);
+        return;
+    }
+    self->label_stands = self->label_sent;
+    self->told_label = false;
+    self->label_pause_ms = 0;
+}
+
+static bool leader_k8s_may_label_(const leader_k8s *self) {
+    bool known = self->lease.entry.revision != 0;
+    bool idle = !self->label.x.running && !self->label.x.done;
+    return self->label_pod && known && idle && leader_k8s_now_(self) >= self->label_after_ms;
+}
+
+/* Sends the label unless the pod is known to have it. */
+static void leader_k8s_set_label_(leader_k8s *self) {
+    char path[400];
+    char body[80];
+    if (!leader_k8s_may_label_(self)) {
+        return;
+    }
+    const char *role = leader_k8s_role_(self);
+    if (self->label_stands && strcmp(self->label_stands, role) == 0) {
+        return;
+    }
+    int len = snprintf(body, sizeof body, "{\"metadata\":{\"labels\":{\"leader-h/role\":\"%s\"}}}", role);
+    snprintf(path, sizeof path, "/api/v1/namespaces/%s/pods/%s", leader_k8s_pod_space_(self), self->pod);
+    self->label_sent = role;
+    self->label_stands = NULL;      // until the answer: it may or may not have been changed
+    if (!leader_http_copy_(&self->label_body, body, (size_t)len)) {
+        return;
+    }
+    if (!leader_k8s_send_aside_(self, &self->label, "PATCH", path, &self->label_body)) {
+        leader_k8s_label_failed_(self);
+    }
+}
+
+/* One piece of news at a time. */
+static leader_news leader_k8s_notice_(void *user, leader_entry *found) {
+    leader_k8s *self = (leader_k8s *)user;
+    leader_http_drive_(&self->http);
+    leader_k8s_check_event_(self);
+    leader_k8s_check_label_(self);
+    leader_k8s_set_label_(self);
+    leader_news news = LEADER_NEWS_NONE;
+    if (self->watch.running || self->watch.done) {
+        news = leader_k8s_watch_read_(self, found);
+    }
+    if (news != LEADER_NEWS_NONE) {
+        return news;
+    }
+    if (self->watch.done) {
+        leader_k8s_watch_ended_(self);
+    }
+    if (self->watch_lost) {
+        self->watch_lost = false;
+        return LEADER_NEWS_DEAF;
+    }
+    leader_k8s_watch_start_(self);
+    return LEADER_NEWS_NONE;
 }
 
 /* ---- reading and writing ---------------------------------------------------------------------- */
@@ -1206,6 +1346,7 @@ static leader_result leader_k8s_written_(leader_k8s *self, const leader_call *ca
     }
     leader_k8s_learn_(self, &lease);
     *stored = lease.entry;
+    leader_k8s_set_label_(self);
     if (call->begins && stored->hold_off_ms == 0) {
         leader_k8s_record_event_(self, "became leader");
     }
@@ -1247,7 +1388,6 @@ static bool leader_k8s_is_new_(leader_k8s *self, const leader_call *call) {
 /* True: the request under way has an answer. */
 static bool leader_k8s_is_answered_(leader_k8s *self, leader_entry *told) {
     leader_http_drive_(&self->http);
-    leader_k8s_check_event_(self);
     told->again_ms = leader_http_wait_ms_(&self->http);
     bool answered = self->ask.done;
     self->ask.done = false;
@@ -1302,6 +1442,7 @@ static void leader_k8s_cancel_(void *user) {
     leader_k8s *self = (leader_k8s *)user;
     if (self->ask.running) {
         leader_http_drop_(&self->ask);
+        leader_http_drop_(&self->label.x);
         leader_k8s_watch_stop_(self);
         self->watch_stale = true;   // it begins again after the next answer, on that connection
     }
@@ -1862,6 +2003,9 @@ static const char *leader_k8s_check_names_(const leader_k8s *self) {
     if (!leader_k8s_is_dns_(self->name_space, LEADER_K8S_LABEL_MAX_, false)) {
         return "lease_namespace: must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 bytes";
     }
+    if (self->label_pod && !leader_k8s_is_dns_(self->pod, LEADER_K8S_NAME_MAX_, true)) {
+        return "pod_name: must be a DNS-1123 subdomain, the name of this pod (or set POD_NAME)";
+    }
     if (self->token[0] != 0 && leader_k8s_token_problem_(self->token, strlen(self->token))) {
         return "token: must be printable ASCII without spaces";
     }
@@ -1892,7 +2036,7 @@ static const char *leader_k8s_check_times_(leader_k8s *self) {
 }
 
 static void leader_k8s_free_texts_(leader_k8s *self) {
-    leader_http_text_ *texts[7];
+    leader_http_text_ *texts[8];
     texts[0] = &self->doc;
     texts[1] = &self->body;
     texts[2] = &self->event_doc;
@@ -1900,7 +2044,8 @@ static void leader_k8s_free_texts_(leader_k8s *self) {
     texts[4] = &self->ca_text;
     texts[5] = &self->cert_text;
     texts[6] = &self->key_text;
-    for (int i = 0; i < 7; i++) {
+    texts[7] = &self->label_body;
+    for (int i = 0; i < 8; i++) {
         leader_http_free_(texts[i]);
     }
 }
@@ -1946,11 +2091,17 @@ static void leader_k8s_forget_(leader_k8s *self) {
     memset(&self->ask, 0, sizeof self->ask);
     memset(&self->watch, 0, sizeof self->watch);
     memset(&self->note, 0, sizeof self->note);
+    memset(&self->label, 0, sizeof self->label);
     memset(&self->lease, 0, sizeof self->lease);
     memset(&self->doc, 0, sizeof self->doc);
     memset(&self->body, 0, sizeof self->body);
     memset(&self->event_doc, 0, sizeof self->event_doc);
     memset(&self->note_body, 0, sizeof self->note_body);
+    memset(&self->label_body, 0, sizeof self->label_body);
+    self->nonce = 0;
+    self->label_stands = NULL;
+    self->told_label = false;
+    self->label_pause_ms = 0;
     self->call_id = 0;
     self->watch_open = false;
     self->watch_stale = false;
@@ -1967,6 +2118,7 @@ static const char *leader_k8s_open_(void *user, const leader_host *host) {
     self->host = *host;
     leader_k8s_forget_(self);
     self->watch_after_ms = leader_k8s_now_(self);
+    self->label_after_ms = self->watch_after_ms;
     const char *problem = leader_k8s_check_(self);
     if (problem) {
         leader_k8s_free_texts_(self);
@@ -1975,6 +2127,11 @@ static const char *leader_k8s_open_(void *user, const leader_host *host) {
 }
 
 /* ---- the maker, and what the environment says ------------------------------------------------- */
+
+static const char *leader_k8s_env_(const char *name) {
+    const char *value = getenv(name);
+    return value && value[0] != 0 ? value : NULL;
+}
 
 static void leader_k8s_keep_(leader_k8s *self, char *to, size_t cap, const char *from, const char *field) {
     size_t len = from ? strlen(from) : 0;
@@ -2001,6 +2158,17 @@ static void leader_k8s_keep_account_(leader_k8s *self, const char *account) {
     }
 }
 
+static void leader_k8s_keep_pod_(leader_k8s *self, const leader_k8s_config *config) {
+    char host[LEADER_K8S_NAME_MAX_ + 2] = "";
+    const char *pod = config->pod_name ? config->pod_name : leader_k8s_env_("POD_NAME");
+    if (!pod) {
+        leader_host_name_(host, sizeof host);
+        pod = host;
+    }
+    leader_k8s_keep_(self, self->pod, sizeof self->pod, pod, "pod_name");
+    leader_k8s_keep_(self, self->pod_space, sizeof self->pod_space, config->env_namespace, "POD_NAMESPACE");
+}
+
 LEADER_API leader_backend leader_k8s_backend(leader_k8s *self, const leader_k8s_config *config) {
     memset(self, 0, sizeof *self);
     const char *server = config->server ? config->server : config->env_server;
@@ -2020,7 +2188,11 @@ LEADER_API leader_backend leader_k8s_backend(leader_k8s *self, const leader_k8s_
     self->no_watch = config->no_watch;
     self->leader_h_only = config->leader_h_only;
     self->events = config->events;
+    self->label_pod = config->label_pod;
     self->client = config->client;
+    if (self->label_pod) {
+        leader_k8s_keep_pod_(self, config);
+    }
     leader_register lease;
     memset(&lease, 0, sizeof lease);
     lease.self = self;
@@ -2032,11 +2204,6 @@ LEADER_API leader_backend leader_k8s_backend(leader_k8s *self, const leader_k8s_
     lease.close = leader_k8s_close_;
     lease.name = self->shown;
     return leader_register_backend(&self->engine, &lease);
-}
-
-static const char *leader_k8s_env_(const char *name) {
-    const char *value = getenv(name);
-    return value && value[0] != 0 ? value : NULL;
 }
 
 /* True: it fits. */

@@ -88,6 +88,7 @@ typedef struct store {
     const char *pg, *table;
     const char *etcd, *user;
     bool        events;
+    bool        label_pod;
     bool        tls;
     bool        plain_http;
     char        text[1100];                     // parts of the URL
@@ -127,7 +128,8 @@ typedef struct store {
 
 static inline bool store_flag(store *s, const char *option) {
     const struct { const char *name; bool *to; } flags[] = {
-        {"--tls", &s->tls}, {"--events", &s->events}, {"--plain-http", &s->plain_http},
+        {"--tls", &s->tls}, {"--events", &s->events}, {"--label-pod", &s->label_pod},
+        {"--plain-http", &s->plain_http},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (strcmp(option, flags[i].name) == 0) {
@@ -380,7 +382,7 @@ static inline const char *store_stray_mistake(const store *s) {
     bool redis = s->redis || s->sentinels;
     bool of_redis = s->tls || s->tls_name || s->sentinel_name || s->redis_key;
     bool of_both = s->tls_ca || s->tls_cert || s->tls_key || s->password_file || s->prefix;
-    bool of_k8s = s->kubeconfig || s->context || s->k8s_server || s->events;
+    bool of_k8s = s->kubeconfig || s->context || s->k8s_server || s->events || s->label_pod;
     if (s->mode && !s->file) {
         return "--mode goes with --file";
     }
@@ -400,7 +402,10 @@ static inline const char *store_stray_mistake(const store *s) {
     if (s->table && !s->pg) {
         return "--table goes with --pg";
     }
-    return of_k8s && !s->k8s ? "--kubeconfig, --context, --k8s-server and --events go with --k8s" : NULL;
+    if (of_k8s && !s->k8s) {
+        return "--kubeconfig, --context, --k8s-server, --events and --label-pod go with --k8s";
+    }
+    return NULL;
 }
 
 static inline const char *store_kind_mistake(store *s) {
@@ -486,6 +491,9 @@ static inline const char *store_votes_mistake(store *s) {
     bool odd = n == 3 || n == 5 || n == 7;
     if (!odd) {
         return "--store, --quorum: for a majority give three, five or seven URLs";
+    }
+    if (s->label_pod) {
+        return "--label-pod goes with one Lease: of a majority, a Lease is one vote";
     }
     if (!s->votes) {
         s->votes = (store *)calloc((size_t)n, sizeof *s->votes);
@@ -581,6 +589,7 @@ static inline leader_backend store_k8s_backend(store *s) {
     }
     s->pod.context = s->context ? s->context : s->pod.context;
     s->pod.events = s->events;
+    s->pod.label_pod = s->label_pod;
     s->pod.client = s->http_client;
     if (slash) {
         memcpy(s->k8s_namespace, s->k8s, (size_t)(slash - s->k8s));

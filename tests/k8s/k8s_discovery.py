@@ -13,7 +13,8 @@ def resource(name, singular, kind, verbs=None, short=None):
 
 # Only Leases are served; the others are listed so that kubectl can map the manifests under examples/k8s to them.
 RESOURCES = {
-    "v1": [resource("namespaces", "namespace", "Namespace", short=["ns"]), resource("serviceaccounts", "serviceaccount", "ServiceAccount", short=["sa"])],
+    "v1": [resource("namespaces", "namespace", "Namespace", short=["ns"]), resource("serviceaccounts", "serviceaccount", "ServiceAccount", short=["sa"]),
+           resource("services", "service", "Service", short=["svc"])],
     API_VERSION: [resource("leases", "lease", "Lease", LEASE_VERBS)],
     "apps/v1": [resource("deployments", "deployment", "Deployment", short=["deploy"])],
     "rbac.authorization.k8s.io/v1": [resource("roles", "role", "Role"), resource("rolebindings", "rolebinding", "RoleBinding")],

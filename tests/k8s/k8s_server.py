@@ -494,7 +494,7 @@ class Server:
         self.settings = {"keep_unknown": False, "pretty": False, "bookmark_s": 60}
         self.faults, self.fault_number = [], 0
         self.parked, self.released = 0, asyncio.Event()
-        self.watches, self.events = set(), []
+        self.watches, self.events, self.pods = set(), [], {}
         self.forget_requests()
 
     def write_token(self, token):
@@ -603,6 +603,8 @@ class Server:
                 answer = self.execute_lease(request, connection)
             elif request.method == "POST" and EVENT_PATHS.fullmatch(request.path):
                 answer = self.execute_event(request)
+            elif request.method == "PATCH" and POD_PATHS.fullmatch(request.path):
+                answer = self.execute_pod(request)
             else:
                 answer = k8s_discovery.document(request, self.users)
             if isinstance(answer, Watch):
@@ -648,6 +650,26 @@ class Server:
             raise Refusal(422, "Invalid", "involvedObject.namespace: Invalid value: does not match event.namespace", {"kind": "Event"})
         self.events.append(event)
         return 201, event
+
+    def execute_pod(self, request):
+        """Of a pod the labels are kept, and only a merge patch of them is understood; a user needs the verb "pods"."""
+        namespace, name = POD_PATHS.fullmatch(request.path).groups()
+        if not self.users.get(request.user, (set(),))[0] & {"*", "pods"}:
+            raise Refusal(403, "Forbidden", f'pods "{name}" is forbidden: User "{request.user}" cannot patch resource "pods" '
+                                            f'in API group "" in the namespace "{namespace}"', {"kind": "pods", "name": name})
+        if request.headers.get("content-type") != PATCHES[0]:
+            raise wrong_media(PATCHES[0])
+        labels = self.pods.get(f"{namespace}/{name}")
+        if labels is None:
+            raise Refusal(404, "NotFound", f'pods "{name}" not found', {"kind": "pods", "name": name})
+        try:
+            changes = json.loads(request.body)["metadata"]["labels"]
+            labels.update(changes)
+        except (ValueError, KeyError, TypeError) as error:
+            raise bad_request(f"not a patch of labels: {error!r}") from None
+        for key in [key for key, value in labels.items() if value is None]:
+            del labels[key]
+        return 200, {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": namespace, "labels": labels}}
 
     def decoded(self, request):
         content_type = request.headers.get("content-type", "application/json").split(";")[0].strip()
@@ -715,6 +737,7 @@ class Server:
         return 200, self.store.delete(request.namespace, request.name, options if isinstance(options, dict) else {})
 
 
+POD_PATHS = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)")
 EVENT_PATHS = re.compile(r"/api/v1/namespaces/(?P<namespace>[^/]+)/events")
 VERBS = {"get": Server.do_get, "list": Server.do_list, "watch": Server.do_watch, "create": Server.do_create, "update": Server.do_update,
          "patch": Server.do_patch, "delete": Server.do_delete}
@@ -823,6 +846,13 @@ class Control:
 
     def get_events(self, rest, body):
         return {"events": self.server.events}
+
+    def get_pods(self, rest, body):
+        return {"pods": self.server.pods}
+
+    def put_pods(self, rest, body):
+        self.server.pods["/".join(rest)] = body
+        return {}
 
     def post_certificate(self, rest, body):
         """A new certificate, signed by "ca" or "other-ca": for connections from now on"""

@@ -1,5 +1,5 @@
 /* Where the Kubernetes backend finds its server: kubeconfig files, the environment, kubectl proxy, client
-   certificates; Events.
+   certificates; Events, and the label of the pod.
      kubeconfig  the file alone, no server
      places      elections on the test server, found in each of these ways
      kubectl     through the real kubectl proxy */
@@ -326,6 +326,183 @@ UTEST_F(places, no_events_unless_asked_for) {
     settle();
     EXPECT_EQ(0, counted("post", -1));
     EXPECT_EQ(0, events_that_say("leader"));
+}
+
+/* ---- the pod's label ----------------------------------------------------------------------------- */
+
+/* The label that the pod has; "(none)" without one. */
+static const char *role_of(const char *pod) {
+    static char text[64];
+    char url[256];
+    char path[128];
+    leader_json_ root;
+    size_t bad;
+    snprintf(url, sizeof url, "%s/pods", W.control);
+    snprintf(path, sizeof path, "pods/default|%s/leader-h|role", pod);
+    reply r = ask("GET", url, NULL, NULL, NULL);
+    snprintf(text, sizeof text, "(none)");
+    if (r.status == 200 && leader_json_parse_(r.text, r.len, &root, &bad)) {
+        leader_json_ value = json_find(root, path);
+        if (value.len > 0) leader_json_string_(value, text, sizeof text);
+    }
+    free(r.text);
+    return text;
+}
+
+static bool has_role(const char *pod, const char *role) { return strcmp(role_of(pod), role) == 0; }
+
+/* A pod of that name, and the right to label it. */
+static void allow_labels(candidate *c, const char *pod, const char *labels) {
+    char path[128];
+    snprintf(path, sizeof path, "/pods/default/%s", pod);
+    control("PUT", path, "%s", labels);
+    control("POST", "/users",
+            "{\"user\":\"watcher\",\"verbs\":[\"get\",\"create\",\"update\",\"watch\",\"pods\"],"
+            "\"namespaces\":[\"default\"]}");
+    c->where.label_pod = true;
+    c->where.pod_name = pod;
+}
+
+static int times_said(const candidate *c, const char *words) {
+    int count = 0;
+    for (const char *p = c->log; (p = strstr(p, words)) != NULL; p++) count++;
+    return count;
+}
+
+UTEST_F(places, the_leaders_pod_has_the_label) {
+    candidate *a = &utest_fixture->a;
+    allow_labels(a, "pod-a", "{\"app\":\"x\"}");
+    ASSERT_TRUE(candidate_open(a));
+    WAIT(leads(a));
+    WAIT(has_role("pod-a", "leader"));
+    int patches = counted("patch", 200);
+    settle();
+    skip_ms(5100);
+    WAIT(leader_get_stats(&a->me).renewals > 0);
+    settle();
+    EXPECT_EQ(patches, counted("patch", 200));          // a renewal changes nothing
+    leader_resign(&a->me, 60000);
+    WAIT(has_role("pod-a", "standby"));
+    EXPECT_EQ(0u, leader_get_stats(&a->me).failures);
+    EXPECT_STREQ("", a->store.label.x.error);
+}
+
+UTEST_F(places, the_label_is_taken_off_at_the_close) {
+    candidate *a = &utest_fixture->a;
+    allow_labels(a, "pod-a", "{}");
+    ASSERT_TRUE(candidate_open(a));
+    WAIT(leads(a));
+    WAIT(has_role("pod-a", "leader"));
+    settle();
+    candidate_close(a, false);
+    WAIT(has_role("pod-a", "standby"));
+}
+
+/* The container was killed while it led, and the pod kept its label. */
+UTEST_F(places, the_label_of_an_earlier_life_is_taken_off) {
+    candidate *a = &utest_fixture->a;
+    allow_labels(a, "pod-a", "{\"leader-h/role\":\"leader\"}");
+    ASSERT_TRUE(lease_create(utest_fixture->lease,
+                             "\"holderIdentity\":\"node-b\",\"leaseDurationSeconds\":3600,"
+                             "\"renewTime\":\"2026-01-01T00:00:00.000000Z\",\"leaseTransitions\":1"));
+    ASSERT_TRUE(candidate_open(a));
+    WAIT(has_role("pod-a", "standby"));
+    EXPECT_FALSE(leads(a));
+}
+
+UTEST_F(places, the_label_goes_when_the_lease_is_taken_away) {
+    candidate *a = &utest_fixture->a;
+    allow_labels(a, "pod-a", "{}");
+    ASSERT_TRUE(candidate_open(a));
+    WAIT(leads(a));
+    WAIT(has_role("pod-a", "leader"));
+    ASSERT_TRUE(lease_patch(utest_fixture->lease, "{\"spec\":{\"holderIdentity\":\"node-b\","
+                            "\"renewTime\":\"2026-01-01T00:00:00.000000Z\"}}"));
+    WAIT(has_role("pod-a", "standby"));
+    settle();
+    skip_ms(5100);
+    WAIT(!leads(a));
+}
+
+UTEST_F(places, a_label_that_is_not_allowed_is_said_once) {
+    candidate *a = &utest_fixture->a;
+    a->where.label_pod = true;
+    a->where.pod_name = "pod-a";
+    control("PUT", "/pods/default/pod-a", "{}");
+    ASSERT_TRUE(candidate_open(a));
+    WAIT(leads(a));
+    for (int asked = 0; asked < 3; asked++) {           // it asks again: a right granted later is noticed
+        WAIT(counted("patch", 403) > asked);
+        settle();
+        skip_ms(5100);
+    }
+    WAIT(leader_get_stats(&a->me).renewals > 0);
+    EXPECT_EQ(1, times_said(a, "no right to patch pods in namespace default (403); its label stays as it is: "
+                            "User \"watcher\" cannot patch resource \"pods\""));
+    EXPECT_EQ(1, times_said(a, "no right"));
+    EXPECT_EQ(0u, leader_get_stats(&a->me).failures);
+    EXPECT_TRUE(leads(a));
+    allow_labels(a, "pod-a", "{}");
+    settle();
+    skip_ms(9100);
+    WAIT(has_role("pod-a", "leader"));
+}
+
+UTEST_F(places, a_label_for_a_pod_that_is_not_there) {
+    candidate *a = &utest_fixture->a;
+    allow_labels(a, "pod-a", "{}");
+    a->where.pod_name = "pod-b";
+    ASSERT_TRUE(candidate_open(a));
+    WAIT(leads(a));
+    WAIT(times_said(a, "the label of pod default/pod-b was not changed (404): "
+                    "pods \"pod-b\" not found") == 1);
+    EXPECT_TRUE(leads(a));
+}
+
+/* A request without an answer holds nothing up, and is given up after a minute. */
+UTEST_F(places, a_label_without_an_answer_disturbs_nothing) {
+    candidate *a = &utest_fixture->a;
+    allow_labels(a, "pod-a", "{}");
+    ASSERT_TRUE(FAULT("{\"do\":\"hang\",\"match\":{\"verb\":\"patch\"},\"times\":1}"));
+    ASSERT_TRUE(candidate_open(a));
+    WAIT(leads(a));
+    WAIT(counted("patch", 0) == 1);
+    for (int i = 0; i < 13; i++) {
+        uint64_t renewals = leader_get_stats(&a->me).renewals;
+        settle();
+        skip_ms(5100);
+        WAIT(leader_get_stats(&a->me).renewals > renewals);
+    }
+    WAIT(has_role("pod-a", "leader"));
+    EXPECT_EQ(1, times_said(a, "the label of pod default/pod-a was not changed (0): "
+                            "no answer within a minute"));
+    EXPECT_EQ(0u, leader_get_stats(&a->me).failures);
+    EXPECT_EQ(1u, leader_get_stats(&a->me).terms);
+}
+
+UTEST_F(places, no_label_unless_asked_for) {
+    candidate *a = &utest_fixture->a;
+    allow_labels(a, "pod-a", "{}");
+    a->where.label_pod = false;
+    ASSERT_TRUE(candidate_open(a));
+    WAIT(leads(a));
+    settle();
+    EXPECT_EQ(0, counted("patch", -1));
+    EXPECT_STREQ("(none)", role_of("pod-a"));
+}
+
+UTEST_F(places, the_environment_names_the_pod) {
+    candidate *a = &utest_fixture->a;
+    allow_labels(a, "pod-of-env", "{}");
+    a->where.pod_name = NULL;
+    setenv("POD_NAME", "pod-of-env", 1);
+    ASSERT_TRUE(candidate_open(a));
+    unsetenv("POD_NAME");
+    WAIT(has_role("pod-of-env", "leader"));
+    candidate_close(a, false);
+    a->where.pod_name = "Not_a_pod";
+    ASSERT_FALSE(candidate_open(a));
+    EXPECT_SAYS("pod_name: must be a DNS-1123 subdomain", leader_error(&a->me));
 }
 
 /* ---- kubectl ------------------------------------------------------------------------------------ */

@@ -75,7 +75,8 @@ def parse_dockerfile():
 class Example:
     def __init__(self, server, directory):
         self.server, self.directory = server, directory
-        self.objects = {**parse_manifests(server, "rbac.yaml"), **parse_manifests(server, "deployment.yaml")}
+        self.objects = {**parse_manifests(server, "rbac.yaml"), **parse_manifests(server, "deployment.yaml"),
+                        **parse_manifests(server, "service.yaml")}
         self.stages = parse_dockerfile()
 
     @property
@@ -124,6 +125,13 @@ def test_deployment(example):
     expect("not root", pod["securityContext"]["runAsNonRoot"], True)
     expect("locked down", {key: example.container["securityContext"][key] for key in ("allowPrivilegeEscalation", "readOnlyRootFilesystem", "capabilities")},
            {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}})
+
+
+def test_service(example):
+    """The leader alone: the pods' own labels, and the one that a pod gives itself"""
+    spec, template = example.objects["Service"]["spec"], example.objects["Deployment"]["spec"]["template"]
+    expect("selector", spec["selector"], {**template["metadata"]["labels"], "leader-h/role": "leader"})
+    expect("port", spec["ports"][0]["targetPort"], example.container["ports"][0]["name"])
 
 
 def test_downward_api(example):
@@ -192,17 +200,21 @@ def probe(port, path):
 
 
 def test_pod(example):
-    """Starts, leads under its pod's name, answers its probes, and releases the Lease on SIGTERM"""
+    """Starts, leads under its pod's name, has the Service's label, answers its probes, and releases the Lease and the label on SIGTERM"""
     root = build_root(example)
-    rights = [verb for rule in example.objects["Role"]["rules"] for verb in rule["verbs"]]
+    rights = [verb for rule in example.objects["Role"]["rules"] for verb in rule["verbs"]] + ["pods"]
     example.server.control("POST", "/users", {"user": "elector", "verbs": rights, "namespaces": ["default"]})
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     lease = lambda: example.server.api("GET", example.server.lease_path("leader-demo"))
+    example.server.control("PUT", "/pods/default/leader-demo-7d4b9-x2x", {})
+    role = lambda: example.server.control("GET", "/pods")["pods"]["default/leader-demo-7d4b9-x2x"].get("leader-h/role")
+    example.container["args"].append("--label-pod")
     pod = start_pod(example, root, "leader-demo-7d4b9-x2x", port)
     try:
         wait_until("leads under its pod's name", lambda: lease()[1].get("spec", {}).get("holderIdentity") == "leader-demo-7d4b9-x2x")
+        wait_until("has the label", lambda: role() == "leader")
         for name in ("livenessProbe", "readinessProbe"):
             path = example.container[name]["httpGet"]["path"]
             wait_until(f"{path} answers 200", lambda: probe(port, path)[0] == 200)
@@ -210,13 +222,14 @@ def test_pod(example):
         pod.send_signal(signal.SIGTERM)
         pod.wait(LIMIT_S)
         expect("released", lease()[1]["spec"].get("holderIdentity", ""), "")
+        wait_until("the label is off", lambda: role() == "standby")
     finally:
         if pod.poll() is None:
             pod.kill()
             pod.wait()
 
 
-TESTS = [test_role, test_role_is_enough, test_binding, test_deployment, test_downward_api, test_probes, test_dockerfile, test_pod]
+TESTS = [test_role, test_role_is_enough, test_binding, test_deployment, test_service, test_downward_api, test_probes, test_dockerfile, test_pod]
 
 
 def main():

@@ -861,6 +861,8 @@ def k8s_outside_a_pod(p):
         check(done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, f"{user}: {done}")
     done = p.run("--kubeconfig", kubeconfig(p, server, "    token: wrong\n"), "--context", "test", "-n", "true", store=["--k8s", "default/outside"], env=bare)
     check(done.returncode == 77, f"a token that is refused: {done}")
+    done = p.run("--label-pod", "true", store=["--quorum", "k8s://a,k8s://b,k8s://c"], env=bare)
+    check(done.returncode == 2 and "of a majority, a Lease is one vote" in done.stderr, f"a label by one vote: {done}")
     done = p.run("true", store=["--k8s", "x"], env={k: v for k, v in bare.items() if k != "HOME"})
     check(done.returncode == 2 and "neither in a pod" in done.stderr, f"nowhere: {done}")
 

@@ -3,7 +3,7 @@
 _leader_run() {
     local current=${COMP_WORDS[COMP_CWORD]}
     local previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local options="--file --redis --name --k8s --kubeconfig --context --k8s-server --events --pg --table --etcd --user --plain-http --store --quorum --value --mode --sentinels --sentinel-name --sentinel-password-file --password-file
+    local options="--file --redis --name --k8s --kubeconfig --context --k8s-server --events --label-pod --pg --table --etcd --user --plain-http --store --quorum --value --mode --sentinels --sentinel-name --sentinel-password-file --password-file
         --prefix --redis-key --tls --tls-ca --tls-cert --tls-key --tls-name --no-wait --wait --hold --once-per --once --http --silence --on-leader
         --on-follower --resign --id --lease --deadline --grace --retry --renew-retries --pid-namespace --verbose --status --json --watch --explain
         --help --version"
@@ -20,7 +20,7 @@ _leader_run() {
             _leader_run_command $((i + 1)) && return
             return
             ;;
-        --no-wait | -n | --tls | --events | --plain-http | --once | --verbose | --status | --json | --watch | --explain | --pid-namespace | --help | --version | --*=*) ;;
+        --no-wait | -n | --tls | --events | --label-pod | --plain-http | --once | --verbose | --status | --json | --watch | --explain | --pid-namespace | --help | --version | --*=*) ;;
         --*) i=$((i + 1)) ;;
         *)
             _leader_run_command "$i"
