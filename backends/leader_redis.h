@@ -3061,6 +3061,13 @@ static void leader_redis_forget_parent_(leader_redis_client *r) {
 
 /* ---- backend --------------------------------------------------------------------------------------- */
 
+/* Would it take the lease? A majority looks at its stores, and acquires only what it can have. */
+static bool leader_redis_is_standby_(const leader_redis_election *e) {
+    const leader_config *config = e->host.config;
+    bool looks = e->op == LEADER_REDIS_OBSERVE_ && !config->observe_only && config->defer_ms == 0;
+    return looks || e->op == LEADER_REDIS_ACQUIRE_;
+}
+
 static void leader_redis_note_outcome_(leader_redis_election *e) {
     leader_redis_client *r = e->client;
     if (e->op == LEADER_REDIS_ACQUIRE_ && e->result == LEADER_OK) {
@@ -3080,7 +3087,7 @@ static void leader_redis_note_outcome_(leader_redis_election *e) {
     }
     bool held = e->result == LEADER_HELD && e->record.seq != 0;
     e->held_until_ms = held ? r->now_ms + e->expires_in_ms : 0;
-    if (e->op == LEADER_REDIS_ACQUIRE_ && e->result == LEADER_HELD) {
+    if (leader_redis_is_standby_(e) && e->result == LEADER_HELD) {
         leader_redis_subscribe_(e);
         leader_redis_step_(r);
     }
