@@ -298,17 +298,23 @@ $(addprefix $(OUT)/,$(BENCHES)): $(OUT)/%: tests/bench/%.c $(HEADERS) Makefile |
 $(OUT)/demo: examples/demo.c $(HEADERS) Makefile | $(OUT)
 	$(CC) -std=gnu99 -I. -O2 $(CPPFLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
-# With the sanitizers the implementation is compiled once for all of them: it is said to be there already. Those with a store
-# of their own compile it whole.
-ANY_STORE := cache healthz redirect shards slots
-WHOLE := $(ANY_STORE) asio pg_fencing redis
+# With the sanitizers the implementation is compiled once for all of them: it is said to be there already. So are the stores, for
+# those that take any; the others with a store compile it whole.
+ANY_STORE := cache healthz redirect shards slots $(ALL_LOOPS)
+WHOLE := pg_fencing redis
 ifdef CHECKED
 IMPLEMENTATION = $(OUT)/leader.o
-SHARING := $(addprefix $(OUT)/examples/,$(filter-out $(WHOLE),$(patsubst examples/%.c,%,$(wildcard examples/*.c))) cpp)
+WITH_STORES := $(addprefix $(OUT)/examples/,$(ANY_STORE))
+SHARING := $(addprefix $(OUT)/examples/,$(filter-out $(WHOLE) $(ANY_STORE),$(patsubst examples/%.c,%,$(wildcard examples/*.c))) cpp)
 $(SHARING): $(OUT)/leader.o
 $(SHARING): private CPPFLAGS += -DLEADER_IMPLEMENTATION_DONE
+$(WITH_STORES): $(OUT)/stores.o
+$(WITH_STORES): IMPLEMENTATION = $(OUT)/stores.o
+$(WITH_STORES): private CPPFLAGS += -DLEADER_IMPLEMENTATION_DONE $(patsubst %,-DLEADER_%_IMPLEMENTATION_DONE,HTTP REDIS K8S ETCD PG QUORUM)
 $(OUT)/leader.o: leader.h Makefile | $(OUT)
 	echo '#include "leader.h"' | $(CC) $(C_FLAGS) -DLEADER_IMPLEMENTATION -x c -c - -o $@
+$(OUT)/stores.o: leader.h $(wildcard backends/*.h) Makefile | $(OUT)
+	echo '#include "leader.h"' | $(CC) $(C_FLAGS) $(STORE_FLAGS) -DLEADER_IMPLEMENTATION -x c -c - -o $@
 $(addprefix $(OUT)/examples/,$(WHOLE)): IMPLEMENTATION =
 endif
 
@@ -322,7 +328,7 @@ $(OUT)/examples/libuv: LIBS += -luv
 $(OUT)/examples/libev: LIBS += -lev
 $(OUT)/examples/redis: LIBS += -lhiredis
 
-$(addprefix $(OUT)/examples/,$(ANY_STORE)): CPPFLAGS += $(STORE_FLAGS)
+$(addprefix $(OUT)/examples/,$(ANY_STORE)): private CPPFLAGS += $(STORE_FLAGS)
 $(addprefix $(OUT)/examples/,$(ANY_STORE)): LIBS += $(STORE_LIBS)
 $(OUT)/examples/shards $(OUT)/examples/slots: examples/family.h
 

@@ -1,8 +1,10 @@
 /* The election in an asio io_context: a descriptor object for each descriptor, one timer, one set of signals.
 
-       asio NAME [LEASE-FILE] */
+       asio NAME [STORE]
+       STORE: a lease file, a URL, or a majority of URLs, see options.h */
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
+#include "options.h"
 #include <asio.hpp>
 #include <chrono>
 #include <csignal>
@@ -12,11 +14,11 @@
 
 class Election {
   public:
-    Election(asio::io_context &io, const char *identity, const char *path)
+    Election(asio::io_context &io, const char *identity, leader_backend backend)
         : io_(io), timer_(io), signals_(io, SIGINT, SIGTERM) {
         leader_config cfg = {};
         cfg.identity = identity;
-        cfg.backend = leader_file_backend(&file_, path);
+        cfg.backend = backend;
         cfg.on_new_leader = [](void *, const char *name) {
             std::printf("leader: %s\n", name[0] ? name : "nobody");
         };
@@ -112,7 +114,6 @@ class Election {
     asio::steady_timer timer_;
     asio::signal_set signals_;
     std::map<int, std::shared_ptr<Watch>> watches_;
-    leader_file file_;
     leader_t me_;
     bool ready_ = false;
 };
@@ -120,7 +121,9 @@ class Election {
 int main(int argc, char **argv) {
     asio::io_context io;
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
-    Election election(io, argc > 1 ? argv[1] : "node-a", argc > 2 ? argv[2] : "job.lease");
+    static store where;
+    leader_backend backend = store_of_argument(&where, argc > 2 ? argv[2] : "job.lease");
+    Election election(io, argc > 1 ? argv[1] : "node-a", backend);
     if (election.error()) {
         std::fprintf(stderr, "%s\n", election.error());
         return 1;

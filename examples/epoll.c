@@ -1,10 +1,12 @@
 /* The election in an epoll loop: on_fd keeps the watch list, leader_tick's answer is the time-out, a
    signalfd ends it.
 
-       epoll NAME [LEASE-FILE]
+       epoll NAME [STORE]
+       STORE: a lease file, a URL, or a majority of URLs, see options.h
        Linux */
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
+#include "options.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,11 +47,11 @@ int main(int argc, char **argv) {
     int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     on_fd(&epoll, signals, LEADER_READ);
 
-    leader_file file;
+    static store where;
     leader_config cfg = {0};
     leader_t me;
     cfg.identity = argc > 1 ? argv[1] : "node-a";
-    cfg.backend = leader_file_backend(&file, argc > 2 ? argv[2] : "job.lease");
+    cfg.backend = store_of_argument(&where, argc > 2 ? argv[2] : "job.lease");
     cfg.on_fd = on_fd;
     cfg.loop_user = &epoll;
     cfg.on_started_leading = on_started;

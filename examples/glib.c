@@ -1,8 +1,10 @@
 /* The election in a GLib main loop: a source for each descriptor, a time-out source, two signal sources.
 
-       glib NAME [LEASE-FILE] */
+       glib NAME [STORE]
+       STORE: a lease file, a URL, or a majority of URLs, see options.h */
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
+#include "options.h"
 #include <glib-unix.h>
 #include <signal.h>
 #include <stdio.h>
@@ -99,11 +101,11 @@ static void tick(void) {
 }
 
 int main(int argc, char **argv) {
-    leader_file file;
+    static store where;
     leader_config cfg = {0};
     loop = g_main_loop_new(NULL, FALSE);
     cfg.identity = argc > 1 ? argv[1] : "node-a";
-    cfg.backend = leader_file_backend(&file, argc > 2 ? argv[2] : "job.lease");
+    cfg.backend = store_of_argument(&where, argc > 2 ? argv[2] : "job.lease");
     cfg.on_new_leader = on_new_leader;
     cfg.on_fd = on_fd;
     cfg.on_due = on_due;

@@ -1,8 +1,10 @@
 /* The election in a libev loop: an ev_io for each descriptor, one timer, two signals.
 
-       libev NAME [LEASE-FILE] */
+       libev NAME [STORE]
+       STORE: a lease file, a URL, or a majority of URLs, see options.h */
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
+#include "options.h"
 #if defined(__GNUC__)  // ev.h itself is not clean under -Wstrict-aliasing
 #pragma GCC diagnostic ignored "-Wstrict-aliasing"
 #endif
@@ -79,10 +81,10 @@ static void tick(struct ev_loop *loop) {
 
 int main(int argc, char **argv) {
     struct ev_loop *loop = EV_DEFAULT;
-    leader_file file;
+    static store where;
     leader_config cfg = {0};
     cfg.identity = argc > 1 ? argv[1] : "node-a";
-    cfg.backend = leader_file_backend(&file, argc > 2 ? argv[2] : "job.lease");
+    cfg.backend = store_of_argument(&where, argc > 2 ? argv[2] : "job.lease");
     cfg.on_new_leader = on_new_leader;
     cfg.on_fd = on_fd;
     cfg.on_due = on_due;

@@ -683,6 +683,22 @@ static inline leader_backend store_backend(store *s) {
     return backend;
 }
 
+/* For programs with one argument for the store: a path, a URL of --store, or three, five or seven of them
+   with commas between. A mistake is said, and ends the program. */
+static inline leader_backend store_of_argument(store *s, const char *argument) {
+    if (store_field_of(s, argument)) {
+        store_add_list(s, argument);
+    } else {
+        s->file = argument;
+    }
+    const char *wrong = store_mistake(s);
+    if (wrong) {
+        fprintf(stderr, "%s: %s\n", argument, wrong);
+        exit(2);
+    }
+    return store_backend(s);
+}
+
 /* The locks that stand for the life of this process, one for each file store. Answers how many. */
 static inline int store_locks(const store *s, int fds[STORE_VOTES_MAX]) {
     int n = 0;

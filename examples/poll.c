@@ -1,9 +1,11 @@
 /* The election in a poll() loop beside what the program does anyway: here it answers each line on standard
    input.
 
-       poll NAME [LEASE-FILE]          who: who leads    resign: hand over    quit: end */
+       poll NAME [STORE]          who: who leads    resign: hand over    quit: end
+       STORE: a lease file, a URL, or a majority of URLs, see options.h */
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
+#include "options.h"
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,11 +29,11 @@ static void answer(leader_t *me, const char *line) {
 }
 
 int main(int argc, char **argv) {
-    leader_file file;
+    static store where;
     leader_config cfg = {0};
     leader_t me;
     cfg.identity = argc > 1 ? argv[1] : "node-a";
-    cfg.backend = leader_file_backend(&file, argc > 2 ? argv[2] : "job.lease");
+    cfg.backend = store_of_argument(&where, argc > 2 ? argv[2] : "job.lease");
     cfg.on_new_leader = on_new_leader;
     if (leader_init(&me, &cfg) != LEADER_OK) {
         return fprintf(stderr, "%s\n", leader_error(&me)), 1;

@@ -1,8 +1,10 @@
 /* The election in an sd-event loop: an io source for each descriptor, one time source, two signals.
 
-       sd-event NAME [LEASE-FILE] */
+       sd-event NAME [STORE]
+       STORE: a lease file, a URL, or a majority of URLs, see options.h */
 #define LEADER_IMPLEMENTATION
 #include "leader.h"
+#include "options.h"
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -101,11 +103,11 @@ static void tick(void) {
 }
 
 int main(int argc, char **argv) {
-    leader_file file;
+    static store where;
     leader_config cfg = {0};
     sigset_t handled;
     cfg.identity = argc > 1 ? argv[1] : "node-a";
-    cfg.backend = leader_file_backend(&file, argc > 2 ? argv[2] : "job.lease");
+    cfg.backend = store_of_argument(&where, argc > 2 ? argv[2] : "job.lease");
     cfg.on_new_leader = on_new_leader;
     cfg.on_fd = on_fd;
     cfg.on_due = on_due;

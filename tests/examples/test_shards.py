@@ -11,7 +11,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
-from processes import TOP, Failed, Place, check, free_port, run_tests, wait_for, with_redis
+from processes import TOP, Place, check, run_tests, wait_for, with_etcd, with_k8s, with_pg, with_redis
 
 CALM_S = 4
 COLOURS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377"]
@@ -40,7 +40,7 @@ class Process:
 class Shards(Place):
     def start_to(self, out, *args):
         errors = open(os.path.join(self.dir, f"stderr-{len(self.processes)}"), "w+")
-        process = subprocess.Popen([self.program, *self.store, *args], cwd=self.dir, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+        process = subprocess.Popen([self.program, *self.store, *args], cwd=self.dir, stdin=subprocess.DEVNULL, stdout=out, stderr=errors, env=self.env)
         process.errors, process.stdout = errors, open(os.devnull)
         self.processes.append(process)
         return process
@@ -99,29 +99,41 @@ def shards_on_a_majority(p):
     story(p, 32, "6s", CALM_S)
 
 
-def with_etcd(p):
-    """An etcd of the test's own. -> its port"""
-    port, peer = free_port(), free_port()
-    url = f"http://127.0.0.1:{port}"
-    server = subprocess.Popen(["etcd", "--data-dir", os.path.join(p.dir, "etcd"), "--listen-client-urls", url, "--advertise-client-urls", url,
-                               "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-                               "--initial-cluster", f"default=http://127.0.0.1:{peer}", "--unsafe-no-fsync"],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def end():
-        server.kill()
-        server.wait()
-    p.ends.append(end)
-    p.store = ["--etcd", url, "--name", "job"]
-    return port
-
-
 def shards_on_etcd(p):
     with_etcd(p)
     story(p, 32, "6s", CALM_S)
 
 
-TESTS = [shards_on_files, shards_on_redis, shards_on_a_majority, shards_on_etcd]
+def shards_on_postgresql(p):
+    with_pg(p)
+    story(p, 32, "6s", CALM_S)
+
+
+def may_watch(server):
+    server.control("POST", "/users", {"user": "elector", "verbs": ["get", "create", "update", "watch"], "namespaces": ["default"]})
+
+
+def shards_on_kubernetes(p):
+    may_watch(with_k8s(p))
+    story(p, 16, "6s", CALM_S)
+
+
+def shards_on_redis_postgresql_and_a_lease(p):
+    """A majority of three kinds of store, of which one is killed in the end"""
+    with_redis(p)
+    redis = p.store[1]
+    server = with_pg(p)
+    pg = p.store[1]
+    may_watch(with_k8s(p))
+    p.store = ["--quorum", f"{redis},{pg},k8s://job", "--name", "job"]
+    left = story(p, 8, "6s", CALM_S)[2:]
+    server.kill()
+    left.append(Process(p, "e", "--shards", "8", "--lease", "6s"))
+    wait_for(lambda: is_balanced(left, 8), f"one joins while PostgreSQL is down: {[process.last() for process in left]}")
+
+
+TESTS = [shards_on_files, shards_on_redis, shards_on_a_majority, shards_on_etcd, shards_on_postgresql, shards_on_kubernetes,
+         shards_on_redis_postgresql_and_a_lease]
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------------------------

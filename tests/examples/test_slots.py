@@ -11,8 +11,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
-from processes import check, run_tests, wait_for, with_redis
-from test_shards import with_etcd
+from processes import check, run_tests, wait_for, with_etcd, with_redis
 
 
 class Worker:
@@ -63,9 +62,10 @@ def slots_on_redis(p):
 
 
 def slots_on_a_majority_of_a_file_redis_and_etcd(p):
-    etcd = with_etcd(p)
+    with_etcd(p)
+    etcd = p.store[1].replace("http:", "etcd:")
     with_redis(p)
-    p.store = ["--quorum", f"file://{p.dir}/job.lease,{p.store[1]},etcd://127.0.0.1:{etcd}", "--name", "job"]
+    p.store = ["--quorum", f"file://{p.dir}/job.lease,{p.store[1]},{etcd}", "--name", "job"]
     three_of_five(p)
 
 

@@ -15,7 +15,7 @@ import time
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
-from processes import TOP, LIMIT, Place, check, children, descendants, free_port, get, has_store, run_tests, stat_of, wait_for, with_etcd, with_redis
+from processes import TOP, LIMIT, Place, check, children, descendants, free_port, get, has_store, run_tests, stat_of, wait_for, with_etcd, with_pg, with_redis
 
 HOME = os.path.join(TOP, "examples", "leader-run")
 NOW = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -392,13 +392,8 @@ def etcd_mistakes(p):
 
 def pg_store(p):
     """With --only pg: to make a cluster takes longer than the other tests."""
-    sys.path.insert(0, os.path.join(TOP, "tests", "chaos"))
-    from store_pg import Server
-    os.chmod(p.dir, 0o711)
-    server = Server(p.dir).make()
-    p.ends.append(server.kill)
-    wait_for(lambda: server.ask("SELECT 1") == "1", "PostgreSQL")
-    url = f"postgres://postgres@127.0.0.1:{server.port}/postgres"
+    server = with_pg(p)
+    url = p.store[1]
     info = f"host=127.0.0.1 port={server.port} user=postgres dbname=postgres"
     a = p.start("--id", "a", "--", "sh", "-c", "echo $LEADER_NAME; read x", stdin=subprocess.PIPE, store=["--pg", info, "--name", "job"])
     check(a.stdout.readline() == "job\n", f"leads: {p.said()}")

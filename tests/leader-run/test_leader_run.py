@@ -18,10 +18,8 @@ import subprocess
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "k8s"))
-from k8s_client import Server
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
-from processes import TOP, LIMIT, Failed, Place, check, children, descendants, free_port, get, has_store, run_tests, stat_of, wait_for, with_redis
+from processes import TOP, LIMIT, Failed, Place, check, children, descendants, free_port, get, has_store, run_tests, stat_of, wait_for, with_k8s, with_redis
 
 
 # ---- the worker ------------------------------------------------------------------------------------------------------------------------
@@ -780,15 +778,6 @@ def redis_leader_run_is_killed_or_stopped(p):
 def redis_is_not_there(p):
     done = p.run("--status", store=["--redis", f"redis://127.0.0.1:{free_port()}", "--name", "job"])
     check(done.returncode == 69 and done.stderr.startswith("leader-run: job: "), f"{done}")
-
-
-def with_k8s(p):
-    """The test API server as the place's store, and what a pod finds around it: its account's files, and the server's address."""
-    server = Server().__enter__()
-    p.ends.append(server.stop)
-    p.env = {**os.environ, "LEADER_K8S_SERVICE_ACCOUNT": server.ready["service_account"], "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(server.port), "POD_NAMESPACE": "default", "POD_NAME": "pod-a"}
-    p.store = ["--k8s", "job"]
-    return server
 
 
 def k8s_status_and_environment(p):

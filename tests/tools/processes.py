@@ -61,6 +61,7 @@ class Place:
         self.dir = tempfile.mkdtemp(prefix="leader-run-")
         self.processes = []
         self.store = ["--file", os.path.join(self.dir, "job.lease")]
+        self.env = None                         # that of the test itself
         self.ends = []
 
     def run(self, *args, store=None, limit=LIMIT, **more):
@@ -92,7 +93,8 @@ class Place:
                     except ProcessLookupError:
                         pass
             process.wait()
-            process.stdout.close()
+            if process.stdout:
+                process.stdout.close()
             process.errors.close()
         for end in self.ends:
             end()
@@ -166,7 +168,7 @@ def with_etcd(p):
     url, log = f"http://127.0.0.1:{port}", open(os.path.join(p.dir, "etcd.log"), "w")
     server = subprocess.Popen(["etcd", "--data-dir", os.path.join(p.dir, "etcd"), "--listen-client-urls", url, "--advertise-client-urls", url,
                                "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-                               "--initial-cluster", f"default=http://127.0.0.1:{peer}"], stdout=log, stderr=log)
+                               "--initial-cluster", f"default=http://127.0.0.1:{peer}", "--unsafe-no-fsync"], stdout=log, stderr=log)
     def end():
         server.kill()
         server.wait()
@@ -174,6 +176,30 @@ def with_etcd(p):
     p.ends.append(end)
     wait_for(lambda: "true" in get(f"{url}/health")[1], "etcd")
     p.store = ["--etcd", url, "--name", "job"]
+    return server
+
+
+def with_pg(p):
+    """A PostgreSQL cluster of the test's own, as the place's store. -> the server of store_pg.py"""
+    sys.path.insert(0, os.path.join(TOP, "tests", "chaos"))
+    from store_pg import Server
+    os.chmod(p.dir, 0o711)
+    server = Server(p.dir).make()
+    p.ends.append(server.kill)
+    wait_for(lambda: server.ask("SELECT 1") == "1", "PostgreSQL")
+    p.store = ["--pg", f"postgres://postgres@127.0.0.1:{server.port}/postgres", "--name", "job"]
+    return server
+
+
+def with_k8s(p):
+    """The test API server as the place's store, and what a pod finds around it: its account's files, and the server's address."""
+    sys.path.insert(0, os.path.join(TOP, "tests", "k8s"))
+    from k8s_client import Server
+    server = Server().__enter__()
+    p.ends.append(server.stop)
+    p.env = {**os.environ, "LEADER_K8S_SERVICE_ACCOUNT": server.ready["service_account"], "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+             "KUBERNETES_SERVICE_PORT": str(server.port), "POD_NAMESPACE": "default", "POD_NAME": "pod-a"}
+    p.store = ["--k8s", "job"]
     return server
 
 
