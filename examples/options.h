@@ -314,7 +314,7 @@ static inline const char *store_redis_mistake(store *s) {
     }
     const char *named = s->redis_key ? s->redis_key : s->name;
     if (!named || !named[0]) {
-        return "--redis needs --name NAME, the name of the election, or --redis-key KEY, the whole key";
+        return "--redis needs --name NAME, the name of the election (#NAME behind a URL), or --redis-key KEY";
     }
     if (s->sentinels && !s->sentinel_name) {
         return "--sentinels needs --sentinel-name NAME, what they call the master";
@@ -335,7 +335,8 @@ static inline const char *store_pg_mistake(const store *s) {
     (void)s;
     return "--pg: this program was built without PostgreSQL (LEADER_WITH_PG)";
 #else
-    return s->name && s->name[0] ? NULL : "--pg needs --name NAME, the name of the election";
+    bool named = s->name && s->name[0];
+    return named ? NULL : "--pg needs --name NAME, the name of the election (#NAME behind a URL)";
 #endif
 }
 
@@ -345,7 +346,7 @@ static inline const char *store_etcd_mistake(store *s) {
     return "--etcd: this program was built without etcd (LEADER_WITH_ETCD)";
 #else
     if (!s->name || !s->name[0]) {
-        return "--etcd needs --name NAME, the name of the election";
+        return "--etcd needs --name NAME, the name of the election (#NAME behind a URL)";
     }
     if (s->password_file && store_read_secret(s->password_file, s->password, sizeof s->password)) {
         return "--password-file: the file cannot be read, or does not hold one line with a password";
