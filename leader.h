@@ -723,7 +723,6 @@ struct leader_file {
     int           watch;            // of the holder's lock; -1: none
     uint64_t      watched;          // the holder's nonce
     int           closing;          // that lock file was closed: ask again soon, that many times
-    bool          listens;          // among those that share what they hear
     bool          heard, woken, said_deaf;
 
     char          path[LEADER_PATH_MAX + 1], dir[LEADER_PATH_MAX + 3];
@@ -5817,19 +5816,14 @@ static void leader_file_join_(leader_file *f) {
     f->thread = (uintptr_t)pthread_self();
     f->watch = -1;
     const leader_file *peer = leader_file_peer_(all, f, false);
-    if (peer) {
-        leader_file_shut_(&f->notify_fd);
-        f->notify_fd = fcntl(peer->notify_fd, F_DUPFD_CLOEXEC, 0);
-    } else if (f->notify_fd < 0) {
-        f->notify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    }
-    f->listens = f->notify_fd >= 0;
-    if (f->listens) {
+    f->notify_fd = peer ? fcntl(peer->notify_fd, F_DUPFD_CLOEXEC, 0)
+        : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (f->notify_fd >= 0) {
         f->next_listener = all->first;
         all->first = f;
     }
     pthread_mutex_unlock(&all->mutex);
-    if (f->listens) {
+    if (f->notify_fd >= 0) {
         f->host.fd(f->host.core, f->notify_fd, LEADER_READ);
     }
 }
@@ -5842,9 +5836,10 @@ static void leader_file_unwatch_(leader_listeners_t_ *all, leader_file *f) {
     f->watched = 0;
 }
 
-/* A leader does not listen. Its descriptor stays open: the kernel takes milliseconds to close the last. */
-static void leader_file_rest_(leader_file *f) {
-    if (!f->listens) {
+/* A leader does not listen, so as not to use up the user's inotify instances. It leaves in the tick after the
+   one that took over: the kernel takes milliseconds to close the last descriptor. */
+static void leader_file_deafen_(leader_file *f) {
+    if (f->notify_fd < 0) {
         return;
     }
     f->host.fd(f->host.core, f->notify_fd, 0);
@@ -5857,13 +5852,8 @@ static void leader_file_rest_(leader_file *f) {
     if (*at) {
         *at = f->next_listener;
     }
-    f->listens = false;
     f->heard = false;
     pthread_mutex_unlock(&all->mutex);
-}
-
-static void leader_file_deafen_(leader_file *f) {
-    leader_file_rest_(f);
     leader_file_shut_(&f->notify_fd);
 }
 
@@ -5876,10 +5866,10 @@ static bool leader_file_listen_(leader_file *f, uint64_t nonce) {
     if (f->watch >= 0 && f->watched == nonce) {
         return false;
     }
-    if (!f->listens) {
+    if (f->notify_fd < 0) {
         leader_file_join_(f);
     }
-    if (!f->listens) {
+    if (f->notify_fd < 0) {
         if (!f->said_deaf) {
             f->host.log(f->host.core, LEADER_LOG_INFO,
                         "no inotify to be had: changes are noticed by polling");
@@ -5944,7 +5934,7 @@ static void leader_file_wake_others_(leader_listeners_t_ *all, const leader_file
 
 static bool leader_file_hear_(leader_file *f) {
     union { struct inotify_event align; char bytes[4096]; } buf;
-    if (!f->listens) {
+    if (f->notify_fd < 0) {
         return false;
     }
     leader_listeners_t_ *all = leader_listeners_lock_();
@@ -5980,9 +5970,6 @@ static bool leader_file_listen_(leader_file *f, uint64_t nonce) {
     (void)f;
     (void)nonce;
     return false;
-}
-static void leader_file_rest_(leader_file *f) {
-    (void)f;
 }
 static void leader_file_deafen_(leader_file *f) {
     (void)f;
@@ -6590,7 +6577,7 @@ static leader_news leader_file_notice_(void *self, leader_entry *found) {
         leader_file_follow_up_(f);
     }
     if (f->holds) {
-        leader_file_rest_(f);
+        leader_file_deafen_(f);
     }
     return leader_file_hear_(f) ? LEADER_NEWS_CHANGED : LEADER_NEWS_NONE;
 }
