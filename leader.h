@@ -2646,6 +2646,8 @@ static void leader_looked_(leader_t *l, int op, leader_result result, const lead
     }
     if (acquiring && tells) {
         l->lease.claim = LEADER_CLAIM_NONE_;
+    }
+    if (acquiring ? tells : result == LEADER_HELD) {    // who watched a holder has seen the store's record
         l->lease.store_answered = true;
     }
     if (acquiring && !tells && result != LEADER_E_AUTH) {
@@ -2670,9 +2672,11 @@ static void leader_note_seen_(leader_t *l, leader_result result, const leader_re
     }
 }
 
-/* Lets others go first on a free lease: we only look until it has been free for defer_ms. */
-static void leader_note_free_(leader_t *l, leader_result result) {
-    if (result != LEADER_OK) {
+/* Lets others go first on a free lease: we only look until it has been free for defer_ms. A lease that is
+   held and may be taken now counts as free: it may be one that only an attempt to take it sets right. */
+static void leader_note_free_(leader_t *l, leader_result result, const leader_record *seen) {
+    bool takeable = result == LEADER_HELD && seen->expires_in_ms == 0;
+    if (result != LEADER_OK && !takeable) {
         l->plan.free_since_ms = LEADER_NEVER_;
         return;
     }
@@ -2680,6 +2684,7 @@ static void leader_note_free_(leader_t *l, leader_result result) {
         l->plan.free_since_ms = l->now_ms;
     }
     if (l->cfg.defer_ms > 0) {
+        leader_plan_(l, l->cfg.retry_ms);
         l->plan.next_ms = leader_min_(l->plan.next_ms, l->plan.free_since_ms + l->cfg.defer_ms);
     }
 }
@@ -2800,7 +2805,7 @@ static void leader_take_answer_(leader_t *l, int op, leader_result result, const
         break;
     default:
         leader_looked_(l, op, result, seen);
-        leader_note_free_(l, result);
+        leader_note_free_(l, result, seen);
         leader_note_seen_(l, result, seen);
         break;
     }

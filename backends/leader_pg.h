@@ -123,7 +123,8 @@ struct leader_pg_client {
     int64_t         now_ms, heard_ms, carried_ms;
     bool            was_listening;  // before the connection was lost
     bool            listening;
-    bool            mute;           // the server's queue of notices is full: write without
+    int64_t         deaf_ms;        // LISTEN was refused then; LEADER_NEVER_: it was not
+    int64_t         mute_until_ms;  // the server's queue of notices is full: write without
     leader_pg_sent_ flight[LEADER_PG_FLIGHT_MAX_];
     int             flight_at, flight_count;
     int             blanks;         // ends of results in a row
@@ -648,8 +649,7 @@ static void leader_pg_connect_(leader_pg_client *client) {
     leader_pg_rewatch_(client);
 }
 
-static bool leader_pg_send_(leader_pg_client *client, leader_pg *owner, int kind, const char *sql, int count,
-                            const char *const *values);
+static void leader_pg_send_listen_(leader_pg_client *client);
 
 static void leader_pg_wake_waiting_(leader_pg_client *client) {
     for (leader_pg *pg = client->first; pg && client->waiting > 0; pg = pg->next) {
@@ -671,12 +671,11 @@ static void leader_pg_connected_(leader_pg_client *client) {
     client->stage = LEADER_PG_READY_;
     client->tried = 0;
     client->failures = 0;
-    client->mute = false;
+    client->mute_until_ms = LEADER_NEVER_;
     client->heard_ms = client->now_ms;
+    client->deaf_ms = LEADER_NEVER_;
     if (!client->no_listen) {       // first of all, so that no change goes unheard after the first look
-        char sql[100];
-        snprintf(sql, sizeof sql, leader_pg_listen_sql_, client->table);
-        leader_pg_send_(client, NULL, LEADER_PG_LISTEN_, sql, 0, NULL);
+        leader_pg_send_listen_(client);
     }
     leader_pg_wake_waiting_(client);
 }
@@ -729,6 +728,24 @@ static bool leader_pg_send_(leader_pg_client *client, leader_pg *owner, int kind
     return true;
 }
 
+static void leader_pg_send_listen_(leader_pg_client *client) {
+    char sql[100];
+    snprintf(sql, sizeof sql, leader_pg_listen_sql_, client->table);
+    leader_pg_send_(client, NULL, LEADER_PG_LISTEN_, sql, 0, NULL);
+}
+
+/* A LISTEN that was refused is tried again once a lease, behind the answer to another statement. */
+static void leader_pg_listen_again_(leader_pg_client *client) {
+    if (client->deaf_ms == LEADER_NEVER_ || !client->first || !leader_pg_has_room_(client)) {
+        return;
+    }
+    if (client->now_ms >= client->deaf_ms + client->first->host.config->lease_ms) {
+        client->deaf_ms = LEADER_NEVER_;
+        client->was_listening = true;       // what changed meanwhile went unheard
+        leader_pg_send_listen_(client);
+    }
+}
+
 static void leader_pg_send_create_(leader_pg *pg) {
     char sql[700];
     snprintf(sql, sizeof sql, leader_pg_create_sql_, pg->client->table);
@@ -757,7 +774,8 @@ static void leader_pg_send_write_(leader_pg *pg, const leader_call *call, const 
     snprintf(text[6], DIGITS, "%016llx", (unsigned long long)next->origin);
     snprintf(text[7], DIGITS, "%llu", (unsigned long long)next->renewal);
     snprintf(text[8], DIGITS, "%lld", (long long)next->renewed_us);
-    const char *channel = client->mute ? "" : client->table;     // others may listen, if we do not
+    bool mute = client->now_ms < client->mute_until_ms;
+    const char *channel = mute ? "" : client->table;     // others may listen, if we do not
     const char *begins = call->begins ? "true" : "false";
     const char *const values[UPDATE_COUNT] = {
         pg->name, text[0], next->holder, next->value, next->heir, text[1], text[2], text[3],
@@ -854,8 +872,12 @@ static void leader_pg_refused_(leader_pg_client *client, const leader_pg_sent_ *
     bool exists = strcmp(code, "23505") == 0 || strcmp(code, "42P07") == 0;
     bool created = sent->kind == LEADER_PG_CREATE_ && exists;
     leader_pg_explain_(client, text, sizeof text, message ? message : "connection lost", state->advice);
-    if (strcmp(code, "54000") == 0 && sent->kind == LEADER_PG_WRITE_) {
-        client->mute = true;        // the queue of notices is full: the next write goes without
+    bool unheard = strcmp(code, "54000") == 0 && sent->kind == LEADER_PG_WRITE_;
+    if (sent->kind == LEADER_PG_LISTEN_) {
+        client->deaf_ms = client->now_ms;
+    }
+    if (pg && unheard) {            // the queue of notices is full: for a while, writes go without
+        client->mute_until_ms = client->now_ms + pg->host.config->lease_ms;
     }
     if (answer == LEADER_LOST && sent->kind != LEADER_PG_WRITE_) {
         answer = LEADER_E_STORE;    // a read cannot conflict with us
@@ -923,6 +945,7 @@ static void leader_pg_take_results_(leader_pg_client *client) {
         PQclear(result);
     }
     if (landed) {
+        leader_pg_listen_again_(client);
         leader_pg_wake_waiting_(client);
     }
 }

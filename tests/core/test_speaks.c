@@ -389,6 +389,17 @@ FAKE_TEST(defer, starts_again_when_another_one_took_it) {
     ASSERT_EQ(1, sends(f, ACQUIRE));
 }
 
+/* Such as a Redis key without a time to live, which only an attempt to take the lease sets right. */
+FAKE_TEST(defer, takes_what_is_held_and_may_be_taken) {
+    f->cfg.defer_ms = 3000;
+    always(f, OBSERVE, held("b", 5, 0));
+    begin(f);
+    run_to(f, 2990);
+    ASSERT_EQ(0, sends(f, ACQUIRE));
+    run_to(f, 3100);
+    ASSERT_EQ(1, sends(f, ACQUIRE));
+}
+
 FAKE_TEST(defer, needs_a_store_that_can_be_looked_at) {
     f->cfg.defer_ms = 3000;
     f->cfg.backend.observe = NULL;

@@ -481,6 +481,28 @@ FAKE_TEST(cautious_start, does_not_wait_where_a_holder_was_seen) {
     ASSERT_TRUE(leads(f));
 }
 
+FAKE_TEST(cautious_start, does_not_wait_where_a_holder_was_watched) {
+    f->cfg.cautious_start = true;
+    f->cfg.defer_ms = 1000;
+    next(f, OBSERVE, held("b", 5, 500));
+    always(f, OBSERVE, says(LEADER_OK));
+    begin(f);
+    run_to(f, 1700);
+    ASSERT_TRUE(leads(f));
+}
+
+FAKE_TEST(cautious_start, does_not_trust_an_empty_store_that_was_watched) {
+    f->cfg.cautious_start = true;
+    f->cfg.defer_ms = 1000;
+    always(f, OBSERVE, says(LEADER_OK));
+    begin(f);
+    run_to(f, 15900);
+    ASSERT_EQ(1, sends(f, ACQUIRE));
+    ASSERT_EQ(0, f->started);
+    run_to(f, 16100);
+    ASSERT_TRUE(leads(f));
+}
+
 FAKE_TEST(cautious_start, an_error_is_not_an_answer) {
     f->cfg.cautious_start = true;
     next(f, ACQUIRE, says(LEADER_E_IO));

@@ -107,9 +107,28 @@ static void callback_mischief(candidate *c) {
     }
 }
 
+/* Something new about itself: a number that never comes again, and characters that stores must quote. */
+static void candidate_says(candidate *c) {
+    char text[SIM_VALUE_BYTES];
+    if (!c->plan.says) {
+        return;
+    }
+    c->value++;
+    value_write(c, text);
+    note(c, "says %s", text);
+    if (leader_set_value(&c->leader, text) != LEADER_OK) {
+        violation(&run.others, "%d: leader_set_value: %s", c->number, leader_error(&c->leader));
+    }
+}
+
+/* Asked before every attempt: no two terms of a process begin with the same value. */
 static bool on_is_healthy(void *user) {
     candidate *c = (candidate *)user;
     callback_mischief(c);
+    bool news = sim.phase == PHASE_CHAOS && rng_permille(&c->rng, 50);
+    if (!c->in_term || news) {
+        candidate_says(c);
+    }
     c->said_unhealthy = c->unhealthy;
     return !c->unhealthy;
 }
@@ -128,6 +147,7 @@ static void on_started(void *user, uint64_t token) {
     note(c, "LEADS with token %llu", (unsigned long long)token);
     check_started(c, token);
     check_leaders(c);
+    check_shown(c);
     callback_mischief(c);
 }
 
@@ -142,6 +162,7 @@ static void on_new_leader(void *user, const char *identity) {
     candidate *c = (candidate *)user;
     note(c, "hears of leader \"%s\"", identity);
     check_new_leader(c, identity);
+    check_shown(c);
     callback_mischief(c);
 }
 
@@ -169,6 +190,7 @@ static leader_config candidate_config(candidate *c) {
     cfg.request_timeout_ms = p->timeout_ms;
     cfg.renew_retries      = p->renew_retries;
     cfg.drain_timeout_ms   = p->drain_timeout_ms;
+    cfg.defer_ms           = p->defer_ms;
     cfg.keep_lease_on_stop = p->keep_lease;
     cfg.observe_only       = p->observer;
     cfg.cautious_start     = p->cautious;
@@ -191,9 +213,35 @@ static void candidate_sleep(candidate *c, int wait_ms) {
     candidate_pause(c, sim.now_us + candidate_span_us(c, wait_ms) + late_us, !c->plan.plain_sleep);
 }
 
+static void candidate_defers(candidate *c, int64_t defer_ms) {
+    note(c, "defers by %lld ms", (long long)defer_ms);
+    c->defer_ms = defer_ms;
+    if (leader_set_defer(&c->leader, defer_ms) != LEADER_OK) {
+        violation(&run.others, "%d: leader_set_defer: %s", c->number, leader_error(&c->leader));
+    }
+}
+
+/* What only the thread of the loop may ask for. */
+static void candidate_wishes(candidate *c) {
+    bool chaos = sim.phase == PHASE_CHAOS;
+    if (c->heir) {
+        note(c, "resigns to %s", sim_name(c->heir));
+        leader_resign_to(&c->leader, sim_name(c->heir), c->heir_pause_ms);
+        c->heir = 0;
+    }
+    if (c->says_more || (chaos && rng_permille(&c->rng, 2))) {
+        c->says_more = false;
+        candidate_says(c);
+    }
+    if (chaos && c->plan.defer_ms > 0 && rng_permille(&c->rng, 2)) {
+        candidate_defers(c, rng_percent(&c->rng, 50) ? 0 : rng_log(&c->rng, 1, c->plan.lease_ms * 3));
+    }
+}
+
 /* One turn of the loop: most tick and sleep by themselves, some leave both to leader_wait. */
 static void candidate_turn(candidate *c) {
     c->tick_ms = candidate_ms(c);
+    candidate_wishes(c);
     if (c->plan.waits && !leader_is_leader(&c->leader)) {
         int64_t timeout_ms = rng_log(&c->rng, c->plan.lease_ms / 30, c->plan.lease_ms);
         leader_result result = leader_wait(&c->leader, timeout_ms);
@@ -248,6 +296,9 @@ static void candidate_start(candidate *c) {
     c->live = c->sleeping = c->ready = c->stalled = false;
     c->stall_in = c->crash_in = c->error_in = 0;
     c->close_ms = -1;
+    c->heir = c->value = 0;
+    c->says_more = false;
+    c->defer_ms = c->plan.defer_ms;
     memset(&c->client, 0, sizeof c->client);
     memset(&c->leader, 0, sizeof c->leader);
     memset(&c->engine, 0, sizeof c->engine);

@@ -17,6 +17,134 @@ static void check_forget(candidate *c) {  // a new process begins
     c->start_count = c->renew_count = 0;
     c->longest_ms = 0;
     c->terms = 0;
+    c->shown_token = 0;
+    c->shown_value[0] = 0;
+}
+
+/* ---- what a leader says about itself belongs to its term ------------------------------------------- */
+static void value_write(const candidate *c, char out[SIM_VALUE_BYTES]) {
+    snprintf(out, SIM_VALUE_BYTES, "%d.%u.%d \"\\%s\xc3\xbc", c->number, (unsigned)c->incarnation, c->value,
+             c->number % 2 ? " / \t" : "");
+}
+
+static term_values *values_of_term(uint64_t token) {
+    unsigned kept = sim.term_count < SIM_TERMS_KEPT ? sim.term_count : SIM_TERMS_KEPT;
+    for (unsigned i = 1; i <= kept; i++) {
+        term_values *t = &sim.terms[(sim.term_count - i) % SIM_TERMS_KEPT];
+        if (t->token == token) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+/* A term that others saw, but that had not begun: its record may be gone, and its token is given again. */
+static void values_lose_power(void) {
+    for (int i = 0; i < SIM_TERMS_KEPT; i++) {
+        if (sim.terms[i].begun == 0) {
+            sim.terms[i].token = 0;
+            sim.terms[i].who = -1;
+        }
+    }
+}
+
+/* No value is that of two terms: each attempt says something new. Only what one attempt wrote twice, because
+   its request was doubled or its answer lost, begins alike. */
+static void check_values_apart(const candidate *c, const term_values *one) {
+    unsigned kept = sim.term_count < SIM_TERMS_KEPT ? sim.term_count : SIM_TERMS_KEPT;
+    for (unsigned i = 0; i < kept; i++) {
+        const term_values *t = &sim.terms[i];
+        bool same_process = t->who == one->who && t->incarnation == one->incarnation;
+        bool overlap = t->first <= one->last && one->first <= t->last;
+        if (t != one && same_process && overlap && t->first != one->first) {
+            violation(&run.others, "%d shows what %d said in term %llu with token %llu", c->number, one->who,
+                      (unsigned long long)t->token, (unsigned long long)one->token);
+        }
+    }
+}
+
+static term_values *values_note(uint64_t token, int who, uint32_t incarnation, int number) {
+    term_values *t = values_of_term(token);
+    if (!t) {
+        term_values fresh = {token, who, incarnation, number, number, 0};
+        t = &sim.terms[sim.term_count++ % SIM_TERMS_KEPT];
+        *t = fresh;
+    }
+    return t;
+}
+
+static void check_value(const candidate *c, uint64_t token, int who, uint32_t incarnation, int number) {
+    term_values *t = values_note(token, who, incarnation, number);
+    if (t->who != who || t->incarnation != incarnation) {
+        violation(&run.others, "%d shows token %llu with a value of %d, which is of %d", c->number,
+                  (unsigned long long)token, who, t->who);
+    }
+    if (number < t->begun) {
+        violation(&run.others, "%d shows token %llu with value %d, said before that term", c->number,
+                  (unsigned long long)token, number);
+    }
+    if (number < t->first) {
+        t->first = number;
+    }
+    if (number > t->last) {
+        t->last = number;
+    }
+    check_values_apart(c, t);
+}
+
+/* The numbers of a term begin with that of the attempt that began it. */
+static void values_begin(const candidate *c, uint64_t token) {
+    if (!c->plan.says || sim.tokens_reset) {
+        return;
+    }
+    term_values *t = values_note(token, c->number, c->incarnation, c->asked_value);
+    if (t->first < c->asked_value) {
+        violation(&run.others, "token %llu was shown with a value that %d had said before that term",
+                  (unsigned long long)token, c->number);
+    }
+    t->begun = c->asked_value;
+}
+
+static bool says_nothing(const char *name) {
+    for (int i = 0; i < sim.count; i++) {
+        if (strcmp(sim_name(sim.all[i].name), name) == 0 && !sim.all[i].plan.says) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who is shown as leader, its token and its value are of one term. */
+static void check_shown(candidate *c) {
+    candidate *was = sim.running;
+    int who = 0;
+    unsigned incarnation = 0;
+    int number = 0;
+    sim.running = NULL;
+    leader_view view = leader_get_view(&c->leader);
+    sim.running = was;
+    if (view.token == c->shown_token && strcmp(view.value, c->shown_value) == 0) {
+        return;
+    }
+    run.values++;
+    c->shown_token = view.token;
+    memcpy(c->shown_value, view.value, sizeof c->shown_value);
+    c->shown_value[sizeof c->shown_value - 1] = 0;
+    if (!view.leader[0] || !view.value[0]) {
+        if (view.value[0] || (view.leader[0] && !says_nothing(view.leader))) {
+            violation(&run.others, "%d shows leader \"%s\" with value \"%s\"", c->number, view.leader,
+                      view.value);
+        }
+        return;
+    }
+    if (sscanf(view.value, "%d.%u.%d ", &who, &incarnation, &number) != 3 || who < 0 || who >= sim.count
+        || strcmp(sim_name(sim.all[who].name), view.leader) != 0) {
+        violation(&run.others, "%d shows \"%s\" as the value of %s", c->number, view.value, view.leader);
+        return;
+    }
+    if (!sim.tokens_reset) {
+        check_value(c, view.token, who, incarnation, number);
+    }
 }
 
 /* At most one leader. A candidate turns leader only while it runs itself, so it is enough to ask about the
@@ -70,6 +198,7 @@ static void check_started(candidate *c, uint64_t token) {
         violation(&run.regressions, "%d leads with token %llu after token %llu", c->number,
                   (unsigned long long)token, (unsigned long long)floor);
     if (token > sim.top_token) sim.top_token = token;
+    values_begin(c, token);
     sim.running = was;
     c->in_term    = true;
     c->lapsed     = false;
@@ -131,6 +260,7 @@ static void check_request(candidate *c, op_kind op, const leader_request *rq) {
     c->request_seq = rq->seq;
     c->request_op  = op;
     c->request_ms  = rq->now_ms;
+    if (op == OP_ACQUIRE) c->asked_value = c->value;
     if (c->plan.observer && op != OP_OBSERVE)
         violation(&run.others, "%d only observes, yet asks to %s", c->number, op_names[op]);
     if (op == OP_ACQUIRE && c->in_term)       violation(&run.others, "%d acquires what it leads", c->number);
@@ -189,6 +319,7 @@ static void check_ticked(candidate *c, int wait_ms) {
         violation(&run.others, "%d leads in state %s", c->number,
                   leader_state_name(leader_get_state(&c->leader)));
     sim.running = was;
+    check_shown(c);
 }
 
 static void check_statistics(candidate *c) {
@@ -200,14 +331,21 @@ static void check_statistics(candidate *c) {
     sim.running = was;
 }
 
-/* Nothing has gone wrong for two leases: everybody knows who leads. */
+/* Nothing has gone wrong for two leases: everybody knows who leads, and what it said at their beginning. */
 static void check_known(const candidate *leader) {
+    char value[SIM_VALUE_BYTES] = "";
+    if (leader->plan.says) {
+        value_write(leader, value);
+    }
     for (int i = 0; i < sim.count; i++) {
-        char name[LEADER_IDENTITY_MAX + 1];
         // twins cannot tell
         if (!sim.all[i].live || (i != leader->number && sim.all[i].name == leader->name)) continue;
-        leader_get_leader(&sim.all[i].leader, name, sizeof name);
-        if (strcmp(name, sim_name(leader->name)) != 0)
-            violation(&run.others, "%d believes that \"%s\" leads, but %d does", i, name, leader->number);
+        leader_view view = leader_get_view(&sim.all[i].leader);
+        if (strcmp(view.leader, sim_name(leader->name)) != 0)
+            violation(&run.others, "%d believes that \"%s\" leads, but %d does", i, view.leader,
+                      leader->number);
+        if (strcmp(view.value, value) != 0)
+            violation(&run.others, "%d shows value \"%s\", but %d says \"%s\"", i, view.value, leader->number,
+                      value);
     }
 }

@@ -17,6 +17,8 @@ static void draw_plan(candidate *c, int64_t base_ms, bool mixed) {
     p->renew_retries    = rng_percent(r, 80) ? 0 : rng_percent(r, 50) ? -1 : 1;
     p->drain_ms         = rng_percent(r, 50) ? 0 : rng_log(r, 1, p->lease_ms * 2);
     p->drain_timeout_ms = rng_percent(r, 70) ? 0 : rng_log(r, 1, p->lease_ms * 2);
+    p->defer_ms         = rng_percent(r, 75) ? 0 : rng_log(r, 1, p->lease_ms * 3);
+    p->says             = rng_percent(r, 80);
     p->late_ms          = rng_percent(r, 50) ? 2 : (int)(p->lease_ms / 20);
     p->keep_lease       = rng_percent(r, 15);
     p->cautious         = rng_percent(r, 15);
@@ -249,7 +251,13 @@ static bool fault_on_candidate(fault_kind kind) {
     case FAULT_DISK:  c->error_in = in; c->error_number = (int)rng_range(r, 0, 3); return false;
     case FAULT_RESIGN:
         note(c, "is asked to resign");
-        leader_resign(&c->leader, rng_percent(r, 50) ? 0 : rng_log(r, 1, c->plan.lease_ms * 2));
+        spell_us = rng_percent(r, 50) ? 0 : rng_log(r, 1, c->plan.lease_ms * 2);
+        if (rng_percent(r, 40)) {                               // to anybody, itself, or nobody there is
+            c->heir = (int)rng_range(r, 1, sim.count < SIM_CANDIDATES_MAX ? sim.count + 1 : sim.count);
+            c->heir_pause_ms = spell_us;
+        } else {
+            leader_resign(&c->leader, spell_us);
+        }
         candidate_wake(c);
         return true;
     case FAULT_STOP:
@@ -286,6 +294,7 @@ static bool power_fails(void) {
     if (!vfs.local) return false;
     for (int i = 0; i < sim.count; i++) if (sim.all[i].up) candidate_die(&sim.all[i], true);
     vfs_lose_power();
+    values_lose_power();
     int64_t back_ms = rng_percent(&sim.rng, 50) ? 0 : sim.now_us / 1000 + 3600000;
     for (int i = 0; i < sim.count; i++) {
         vfs.skew_ms[i] -= back_ms;
@@ -439,9 +448,13 @@ static int64_t stored_lease_ms(const candidate_plan *p) {
     return sim.store == STORE_K8S ? (p->lease_ms + 999) / 1000 * 1000 : p->lease_ms;
 }
 
-/* Once faults have stopped: the slowest candidate's back-off, a pause that a resignation still asked for
-   and work that has still to drain; then the longest lease anybody may hold, and another one if the store
+/* Once faults have stopped: the slowest candidate's back-off, a pause that a resignation still asked for,
+   work that has still to drain, and how long it lets others go first; then the longest lease anybody may hold, and another one if the store
    forgot it. */
+static int64_t longest_defer_ms(const candidate *c) {           // now, or after its next start
+    return c->defer_ms > c->plan.defer_ms ? c->defer_ms : c->plan.defer_ms;
+}
+
 static int64_t calm_bound_us(void) {
     int64_t alone_ms = 0;
     for (int i = 0; i < sim.count; i++) {
@@ -450,22 +463,44 @@ static int64_t calm_bound_us(void) {
                                : 60000 > plan_retry_ms(p) ? 60000
                                                           : plan_retry_ms(p);
         int64_t ms = retry_max_ms * 5 / 4 + plan_deadline_ms(p) + stored_lease_ms(p) * 2 + p->drain_ms
-                     + 4 * plan_retry_ms(p);
+                     + 4 * plan_retry_ms(p) + longest_defer_ms(&sim.all[i]);
         if (ms > alone_ms) alone_ms = ms;
     }
     return slowest_us(alone_ms + 3 * (sim.lease_max_ms + 1000)) + round_trips_us(12);
 }
 
-static int64_t failover_bound_us(const candidate *dead) {
+static bool competes(const candidate *c) { return c->up && !c->plan.observer && !c->retired; }
+
+/* How long the least patient of those that are left lets others go first. */
+static int64_t least_defer_ms(const candidate *leaving) {
+    int64_t least_ms = INT64_MAX;
+    for (int i = 0; i < sim.count; i++) {
+        const candidate *c = &sim.all[i];
+        if (c != leaving && competes(c) && c->defer_ms < least_ms) {
+            least_ms = c->defer_ms;
+        }
+    }
+    return least_ms;
+}
+
+static int64_t longest_retry_ms(void) {
     int64_t retry_ms = 0;
+    for (int i = 0; i < sim.count; i++) {
+        if (plan_retry_ms(&sim.all[i].plan) > retry_ms) retry_ms = plan_retry_ms(&sim.all[i].plan);
+    }
+    return retry_ms;
+}
+
+static int64_t failover_bound_us(const candidate *dead) {
+    int64_t retry_ms = longest_retry_ms();
+    int64_t defer_ms = least_defer_ms(dead);
     bool twins = false;
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
-        if (plan_retry_ms(&c->plan) > retry_ms) retry_ms = plan_retry_ms(&c->plan);
         if (c != dead && c->name == dead->name) twins = true;  // who reports DUPLICATE asks more slowly
     }
-    int64_t ms = stored_lease_ms(&dead->plan) + retry_ms + 10;
-    return slowest_us(twins ? ms * 3 : ms) + round_trips_us(6);
+    int64_t ms = stored_lease_ms(&dead->plan) + retry_ms + 10 + defer_ms;
+    return slowest_us(twins ? ms * 3 : ms) + round_trips_us(defer_ms > 0 ? 8 : 6);
 }
 
 static int64_t handover_bound_us(const candidate *from) {
@@ -478,10 +513,29 @@ static int64_t handover_bound_us(const candidate *from) {
 
 static int competitors(const candidate *except) {
     int n = 0;
-    for (int i = 0; i < sim.count; i++)
-        n += sim.all[i].up && !sim.all[i].plan.observer && !sim.all[i].retired && &sim.all[i] != except;
+    for (int i = 0; i < sim.count; i++) n += competes(&sim.all[i]) && &sim.all[i] != except;
     return n;
 }
+
+/* The others give a named heir retry_ms from when they see the release (Redis: the leaving one's, from the
+   release). Who hears of it at once needs less. */
+static bool heir_must_lead(const candidate *from, const candidate *heir) {
+    const candidate_plan *p = &from->plan;
+    int64_t needs_us = round_trips_us(4);
+    bool hears = !heir->plan.no_notice && !heir->plan.plain_sleep && heir->defer_ms == 0;
+    bool releases = p->drain_ms == 0 || p->drain_timeout_ms == 0 || p->drain_ms < p->drain_timeout_ms;
+    for (int i = 0; i < sim.count; i++) {
+        const candidate *c = &sim.all[i];
+        bool twin = c != heir && c->name == heir->name;
+        int64_t given_us = candidate_span_us(c, plan_retry_ms(&c->plan));
+        if (twin || (c != heir && competes(c) && given_us < needs_us)) {
+            return false;
+        }
+    }
+    return hears && releases && plan_retry_ms(p) * 1000 > needs_us;
+}
+
+static bool is_heir(const candidate *c) { return c->live && c != sim.leader && competes(c); }
 
 static void enter(phase_kind phase, int64_t bound_us) {
     static const char *const names[] = {
@@ -519,10 +573,21 @@ static void unseat(candidate *c) {
     sim.leader = c;
     if (competitors(c) == 0 || sim.round >= 3) { sim.phase = PHASE_OVER; return; }
     bool kind = sim.round++ == 1;
+    sim.heir = NULL;
     if (kind) {
-        enter(PHASE_RESIGNED, handover_bound_us(c));
+        candidate *heir = rng_percent(&sim.rng, 60) ? pick_one(is_heir) : NULL;
+        int64_t bound_us = handover_bound_us(c);
+        if (heir) {
+            c->heir = heir->name;
+            c->heir_pause_ms = 1000000000;
+            sim.heir = heir_must_lead(c, heir) ? heir : NULL;
+            bound_us += slowest_us(longest_retry_ms() + least_defer_ms(c));
+        }
+        enter(PHASE_RESIGNED, bound_us);
         c->retired = true;
-        leader_resign(&c->leader, 1000000000);
+        if (!heir) {
+            leader_resign(&c->leader, 1000000000);
+        }
         candidate_wake(c);
     } else {
         enter(PHASE_KILLED, failover_bound_us(c));
@@ -530,6 +595,8 @@ static void unseat(candidate *c) {
         candidate_die(c, true);
     }
 }
+
+static void enter_steady(candidate *leader);
 
 static void phase_ends(uint32_t generation) {
     if (generation != sim.phase_generation) return;
@@ -544,7 +611,7 @@ static void phase_ends(uint32_t generation) {
                       sim.phase == PHASE_CALM     ? "after all faults stopped"
                       : sim.phase == PHASE_KILLED ? "after the leader was killed"
                                                   : "after the leader resigned");
-        else enter(PHASE_STEADY, sim.lease_max_ms * 2000 + rng_range(&sim.rng, 0, sim.lease_max_ms * 1000));
+        else enter_steady(c);
         break;
     case PHASE_STEADY:
         if (c) {
@@ -557,18 +624,40 @@ static void phase_ends(uint32_t generation) {
     }
 }
 
+/* The one before it has left: is it this one's turn? */
+static void check_turn(const candidate *c) {
+    int64_t since_us = sim.now_us - sim.phase_us;
+    if (since_us < candidate_span_us(c, c->defer_ms) - 2000) {
+        violation(&run.others, "%d leads after %lld ms, but lets others go first for %lld", c->number,
+                  (long long)(since_us / 1000), (long long)c->defer_ms);
+    }
+    if (sim.phase == PHASE_RESIGNED && sim.heir && c != sim.heir) {
+        violation(&run.others, "%d leads, but %d was named as the next", c->number, sim.heir->number);
+    }
+    run.deferrals += c->defer_ms > 0;
+    run.heirs += sim.phase == PHASE_RESIGNED && sim.heir;
+}
+
+/* A steady time begins: the leader has something to say that everybody is to know at the end. */
+static void enter_steady(candidate *leader) {
+    enter(PHASE_STEADY, sim.lease_max_ms * 2000 + rng_range(&sim.rng, 0, sim.lease_max_ms * 1000));
+    leader->says_more = true;
+}
+
 static void scenario_leads(candidate *c) {
     if (sim.found || (sim.phase != PHASE_CALM && sim.phase != PHASE_KILLED && sim.phase != PHASE_RESIGNED))
         return;
     if (sim.phase != PHASE_CALM && c == sim.leader) return;
     sim.found = true;
+    if (sim.phase != PHASE_CALM) {
+        check_turn(c);
+    }
     double share = (double)(sim.now_us - sim.phase_us) / (double)sim.bound_us;
     double *worst = sim.phase == PHASE_CALM     ? &run.worst_calm
                     : sim.phase == PHASE_KILLED ? &run.worst_failover
                                                 : &run.worst_handover;
     if (share > *worst) *worst = share;
-    if (sim.phase != PHASE_CALM)
-        enter(PHASE_STEADY, sim.lease_max_ms * 2000 + rng_range(&sim.rng, 0, sim.lease_max_ms * 1000));
+    if (sim.phase != PHASE_CALM) enter_steady(c);
 }
 
 static void scenario_stops_leading(candidate *c) {
@@ -586,13 +675,14 @@ static void scenario_tell(void) {
         const candidate_plan *p = &c->plan;
         note(NULL,
              "  %d %s: lease %lld, deadline %lld, renew %lld, retry %lld to %lld, drain %lld of %lld, rate "
-             "%.3f%s%s%s%s%s%s%s",
+             "%.3f, defer %lld%s%s%s%s%s%s%s%s",
              i, sim_name(c->name), (long long)p->lease_ms, (long long)plan_deadline_ms(p),
              (long long)plan_renew_ms(p), (long long)plan_retry_ms(p), (long long)p->retry_max_ms,
              (long long)p->drain_ms, (long long)p->drain_timeout_ms,
-             (double)sim.clocks[p->host].rate / SIM_RATE_ONE, p->observer ? ", observes" : "",
+             (double)sim.clocks[p->host].rate / SIM_RATE_ONE, (long long)p->defer_ms, p->observer ? ", observes" : "",
              p->cautious ? ", cautious" : "", p->reclaim ? ", reclaims" : "", p->keep_lease ? ", keeps" : "",
-             p->plain_sleep ? ", sleeps" : "", p->blocking ? ", blocks" : "", p->waits ? ", waits" : "");
+             p->plain_sleep ? ", sleeps" : "", p->blocking ? ", blocks" : "", p->waits ? ", waits" : "",
+             p->no_notice ? ", hears nothing" : "");
     }
     for (int f = 0; f < FAULT_KINDS; f++)
         if (sim.mean_us[f])
@@ -644,6 +734,9 @@ static void tally_add(sim_tally *all, const sim_tally *one) {
     all->unpaired    += one->unpaired;
     all->others      += one->others;
     all->events      += one->events;
+    all->heirs       += one->heirs;
+    all->deferrals   += one->deferrals;
+    all->values      += one->values;
     all->hours       += one->hours;
     for (int f = 0; f < FAULT_KINDS; f++) {
         all->faults[f] += one->faults[f];

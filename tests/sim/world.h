@@ -1,6 +1,7 @@
 /* The world: candidates, messages under way, what the run has counted, and the timeline. */
 
 enum { SIM_RATE_RING = 18 };  // requests looked back on when their rate is judged
+enum { SIM_VALUE_BYTES = 64, SIM_TERMS_KEPT = 256 };
 
 typedef enum store_kind {
     STORE_REDIS,
@@ -112,10 +113,11 @@ typedef struct client {  // a candidate's end of its connection to the store
 
 typedef struct candidate_plan {                                 // drawn once; a restarted process keeps it
     int64_t lease_ms, deadline_ms, renew_ms, retry_ms, retry_max_ms, timeout_ms;
-    int64_t drain_ms, drain_timeout_ms;
+    int64_t drain_ms, drain_timeout_ms, defer_ms;
     int     late_ms;                                            // how late its loop may tick
     int     renew_retries;
     bool    keep_lease, observer, cautious, reclaim, plain_sleep, blocking, waits, no_notice, vague_notice;
+    bool    says;                                               // while it leads, something about itself
     int     host;  // boot id; candidates of one host share a clock
 } candidate_plan;
 
@@ -148,6 +150,11 @@ typedef struct candidate {
     int            error_number;
     bool           unhealthy;
     int64_t        close_ms;  // asked to close within that time; -1: not asked
+    int            heir;      // asked to resign to this name; 0: not asked
+    int64_t        heir_pause_ms;
+    int64_t        defer_ms;                                    // at present
+    int            value, asked_value;                          // number of what it says about itself; in acquire
+    bool           says_more;                                   // it has something new to say
     int64_t        cut_requests_us, cut_replies_us;             // partitioned until then
     /* for the checker */
     bool           in_term, lapsed, drained, said_unhealthy;
@@ -155,6 +162,8 @@ typedef struct candidate {
     bool           seen_record;                                 // held or released
     int64_t        longest_ms;                                  // the longest lease of a holder it has seen
     int64_t        term_ended_ms;
+    uint64_t       shown_token;                                 // the pair last looked at
+    char           shown_value[SIM_VALUE_BYTES];
     int            callback_depth;
     uint64_t       request_seq, nonce;
     op_kind        request_op;
@@ -162,6 +171,14 @@ typedef struct candidate {
     int64_t        starts_ms[SIM_RATE_RING], renew_starts_ms[SIM_RATE_RING];
     unsigned       start_count, renew_count;
 } candidate;
+
+typedef struct term_values {  // the numbers of what was shown as said in a term
+    uint64_t token;
+    int      who;
+    uint32_t incarnation;
+    int      first, last;
+    int      begun;  // said by its leader when it asked for the term; 0: it never came to lead
+} term_values;
 
 typedef struct sim_clock { int64_t offset_us, from_us; int64_t rate; } sim_clock;
 
@@ -206,12 +223,15 @@ typedef struct world {
     bool        found;
     int64_t     phase_us, bound_us;
     candidate  *leader;
+    candidate  *heir;                                           // who must lead next; NULL: anybody
     uint32_t    phase_generation;
     /* checker */
     bool        failed;
     char        failure[512];
     uint64_t    top_token;
     bool        tokens_reset;  // the store forgot its numbers: judge by what was seen
+    term_values terms[SIM_TERMS_KEPT];                          // a ring, by their count
+    unsigned    term_count;
     uint64_t    events;
     /* messages */
     message    *pool;
@@ -224,6 +244,7 @@ static world sim;
 
 typedef struct sim_tally {  // what was counted, of one scenario or of all of a store
     uint64_t scenarios, failed, terms, overlaps, regressions, unpaired, others, events;
+    uint64_t heirs, deferrals, values;
     uint64_t faults[FAULT_KINDS];
     double   hours, worst_calm, worst_failover, worst_handover; // worst: of the bound
 } sim_tally;
