@@ -3945,6 +3945,9 @@ static void leader_engine_judge_(leader_engine *e, const leader_entry *found, in
         e->longest_ms = leader_max_(e->longest_ms, found->lease_ms);
         forgot = true;
     }
+    if (forgot) {                   // the term after ours may be what was lost: ask for the record afresh
+        e->term_token = 0;
+    }
     if (forgot || (absent && e->host.config->cautious_start)) {
         e->doubt_until_ms = leader_max_(e->doubt_until_ms, now_ms + leader_engine_full_lease_(e));
     }

@@ -216,6 +216,7 @@ struct leader_k8s {
     bool     watch_stale;           // no watching from the version we know: read first
     bool     watch_denied;          // said already
     bool     watch_lost;            // the engine must still be told
+    int64_t  watch_asked_ms;
     int64_t  watch_after_ms;
     int64_t  watch_pause_ms;
     int64_t  watch_behind_ms;       // an answer has shown more than the watch, since then; -1: it has not
@@ -267,7 +268,8 @@ enum {
     LEADER_K8S_PAUSE_MS_ = 1000,            // before a watch or a label that failed is tried again; doubles
     LEADER_K8S_PAUSE_MAX_MS_ = 60000,
     LEADER_K8S_ASIDE_MS_ = 60000,           // an API server gives up by then as well
-    LEADER_K8S_CATCH_UP_MS_ = 2000          // how long a watch may be behind an answer
+    LEADER_K8S_CATCH_UP_MS_ = 2000,         // how long a watch may be behind an answer
+    LEADER_K8S_OPENS_MS_ = 10000            // and how long it may take to begin
 };
 
 /* ---- reading a Lease -------------------------------------------------------------------------- */
@@ -892,6 +894,7 @@ static void leader_k8s_watch_start_(leader_k8s *self) {
     snprintf(path + len, sizeof path - len, "?watch=1&fieldSelector=metadata.name%%3D%s&allowWatchBookmarks="
              "true&timeoutSeconds=%d&resourceVersion=%s", self->name, timeout_s, self->lease.entry.version);
     self->watch_version = self->lease.entry.revision;
+    self->watch_asked_ms = leader_k8s_now_(self);
     self->watch_news = false;
     self->watch_behind_ms = -1;
     if (!leader_k8s_launch_(self, &self->watch, "GET", path, NULL)) {
@@ -909,6 +912,12 @@ static void leader_k8s_watch_compare_(leader_k8s *self) {
     } else if (now_ms - self->watch_behind_ms >= LEADER_K8S_CATCH_UP_MS_) {
         leader_k8s_watch_back_off_(self, 0);
     }
+}
+
+/* A request into a connection that died in silence is never answered. */
+static bool leader_k8s_watch_hangs_(const leader_k8s *self) {
+    bool asking = self->watch.running && !self->watch_open;
+    return asking && leader_k8s_now_(self) >= self->watch_asked_ms + LEADER_K8S_OPENS_MS_;
 }
 
 static leader_news leader_k8s_bookmark_(leader_k8s *self, leader_json_ object) {
@@ -1172,6 +1181,8 @@ static leader_news leader_k8s_notice_(void *user, leader_entry *found) {
     }
     if (self->watch.done) {
         leader_k8s_watch_ended_(self);
+    } else if (leader_k8s_watch_hangs_(self)) {
+        leader_k8s_watch_back_off_(self, 0);
     }
     if (self->watch_lost) {
         self->watch_lost = false;

@@ -176,12 +176,14 @@ UTEST_F(two, a_renewal_restarts_the_observation) {
     ASSERT_EQ(LEASE_MS + 1, B.seen.expires_in_ms);
 }
 
-/* A store that lost a write: its holder renews with the same number once more, and the standby, who saw
-   the lost one, must not take the new one for it. */
+/* A store that lost a write of whose success its holder never heard: the holder renews with the same number
+   once more, and the standby, who saw the lost one, must not take the new one for it. */
 UTEST_F(two, a_number_that_comes_again_is_another_write) {
     ASSERT_EQ(LEADER_OK, ACQUIRE(A));
     leader_entry before = table.row;
-    ASSERT_EQ(LEADER_OK, RENEW(A));
+    table.next_write = LEADER_E_TIMEOUT;
+    table.write_happens = true;
+    ASSERT_EQ(LEADER_E_TIMEOUT, RENEW(A));
     uint64_t number = table.row.renewal;
     table.row.renewed_us = 1;
     ASSERT_EQ(LEADER_HELD, ACQUIRE(B));
@@ -392,6 +394,23 @@ UTEST_F(two, a_record_that_went_back_is_in_doubt) {
     memset(table.row.holder, 0, sizeof table.row.holder);
     ASSERT_EQ(LEADER_OK, ACQUIRE(B));
     ASSERT_EQ(LEASE_MS, B.seen.hold_off_ms);
+}
+
+/* A backup that is older than another's whole term comes back. It names the one before, who must neither
+   renew, nor release, nor lead on: the other one still does. */
+UTEST_F(two, a_term_whose_record_went_back_is_over) {
+    ASSERT_EQ(LEADER_OK, ACQUIRE(A));
+    leader_entry backup = table.row;
+    ASSERT_EQ(LEADER_OK, RENEW(A));
+    ASSERT_EQ(LEADER_HELD, ACQUIRE(B));
+    now_ms += LEASE_MS + 1;
+    ASSERT_EQ(LEADER_OK, ACQUIRE(B));
+    table.row = backup;
+    ASSERT_EQ(LEADER_LOST, RENEW(A));
+    ASSERT_EQ(LEADER_LOST, RENEW(A));
+    ASSERT_EQ(LEADER_LOST, RELEASE(A));
+    ASSERT_EQ(LEADER_OK, ACQUIRE(A));
+    ASSERT_EQ(LEASE_MS, A.seen.hold_off_ms);
 }
 
 UTEST_F(two, a_lower_revision_is_in_doubt) {

@@ -10,7 +10,7 @@ static int64_t plan_renew_retry_ms(const candidate_plan *p) {
 }
 
 static void check_forget(candidate *c) {  // a new process begins
-    c->in_term = c->lapsed = c->said_unhealthy = c->seen_record = false;
+    c->in_term = c->lapsed = c->said_unhealthy = c->seen_record = c->keeps = false;
     c->drained = true;  // it has led nothing yet
     c->term_token = c->seen_token = c->request_seq = 0;
     c->valid_until_ms = c->hold_until_ms = INT64_MIN;
@@ -167,6 +167,9 @@ static void check_leaders(candidate *c) {
                       c->number);
         for (int i = 0; i < sim.count; i++) {
             candidate *o = &sim.all[i];
+            if (o != c && candidate_ms(o) < o->kept_until_ms)
+                violation(&run.others, "%d leads although %d was closed without a release and counts until %lld",
+                          c->number, o->number, (long long)o->kept_until_ms);
             if (o == c || !o->live) continue;
             if (leader_is_leader(&o->leader))
                 violation(&run.overlaps,
@@ -204,6 +207,7 @@ static void check_started(candidate *c, uint64_t token) {
     c->lapsed     = false;
     c->term_token = token;
     c->drained    = c->plan.drain_ms == 0;
+    c->keeps      = true;
 }
 
 static void check_stopped(candidate *c, uint64_t token) {
@@ -232,7 +236,17 @@ static void check_drain_asked(candidate *c) {
         violation(&run.unpaired, "%d is asked whether it has drained before it was told to stop", c->number);
 }
 
+/* Whoever closes without a release leaves its lease to expire. (A crash is known at once on one machine, and
+   so is the end of a process that could not remove the name of its lock; the store that compares and swaps
+   may know of any end.) */
+static void check_kept(candidate *c, bool crashed) {
+    bool kept = !crashed && c->keeps && sim.store != STORE_REGISTER && sim.wiped_us == 0;
+    kept = kept && (sim.store != STORE_FILE || !vfs_has_lock(c->nonce));
+    c->kept_until_ms = kept ? c->valid_until_ms : INT64_MIN;
+}
+
 static void check_ended(candidate *c, bool crashed) {
+    check_kept(c, crashed);
     if (!crashed && c->in_term) violation(&run.unpaired, "%d closed without on_stopped_leading", c->number);
 }
 
@@ -261,6 +275,7 @@ static void check_request(candidate *c, op_kind op, const leader_request *rq) {
     c->request_op  = op;
     c->request_ms  = rq->now_ms;
     if (op == OP_ACQUIRE) c->asked_value = c->value;
+    if (op == OP_RELEASE) c->keeps = false;
     if (c->plan.observer && op != OP_OBSERVE)
         violation(&run.others, "%d only observes, yet asks to %s", c->number, op_names[op]);
     if (op == OP_ACQUIRE && c->in_term)       violation(&run.others, "%d acquires what it leads", c->number);
@@ -299,7 +314,9 @@ static void check_answer(candidate *c, op_kind op, leader_result result, const l
     check_longest(c, seen->holder);
     if (seen->token > c->seen_token && !(result == LEADER_OK && (op == OP_ACQUIRE || op == OP_RENEW)))
         c->seen_token = seen->token;
+    if (op != OP_OBSERVE && (result == LEADER_LOST || result == LEADER_HELD)) c->keeps = false;
     if (result != LEADER_OK || (op != OP_ACQUIRE && op != OP_RENEW)) return;
+    c->kept_until_ms = INT64_MIN;                               // its earlier process's, taken over
     c->valid_until_ms = c->request_ms + plan_deadline_ms(&c->plan);
     if (seen->hold_off_ms > 0) c->hold_until_ms = candidate_ms(c) + seen->hold_off_ms;
 }

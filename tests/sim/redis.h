@@ -635,6 +635,18 @@ static void redis_evalsha(const redis_args *a) {
     }
 }
 
+/* Notices reach it. (The kernel finds a dead connection by itself in 30 seconds; here it stays dead.) */
+static bool redis_hears(const candidate *c) {
+    for (int i = 0; i < tcp.links_end; i++) {
+        const tcp_link *link = &tcp.links[i];
+        bool whole = link->client_open && link->server_open && !link->dead;
+        if (whole && link->subscribed && link->owner == c->number && link->incarnation == c->incarnation) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void redis_subscribe(tcp_link *link, const redis_args *a, bool on) {
     if (!link) {
         return;

@@ -135,6 +135,7 @@ static void draw_scenario(uint64_t seed, store_kind store) {
         candidate *c = &sim.all[i];
         c->number = i;
         c->name   = i + 1;
+        c->kept_until_ms = INT64_MIN;
         rng_seed(&c->rng, rng_split(&spread));
         draw_plan(c, base_ms, mixed);
         if (c->plan.lease_ms > sim.lease_max_ms) sim.lease_max_ms = c->plan.lease_ms;
@@ -301,6 +302,7 @@ static bool power_fails(void) {
         vfs.boots[i] ^= 0x100u + (uint32_t)sim.now_us % 251u;
         sim.clocks[i].offset_us = rng_log(&sim.rng, 1000, 100000000);
         sim.clocks[i].from_us   = sim.now_us;
+        sim.all[i].kept_until_ms = INT64_MIN;
     }
     for (int i = 1; i < sim.count; i++) vfs.boots[i] = vfs.boots[0];
     return true;
@@ -376,6 +378,7 @@ static bool fault_on_store(fault_kind kind) {
         }
         return true;
     case FAULT_POWER:         return power_fails();
+    case FAULT_STRIP:         return vfs_strip();
     case FAULT_EVICT_LEASE:   redis_evict(false); return true;
     case FAULT_EVICT_WITNESS: redis_evict(true); return true;
     case FAULT_PERSIST:       return redis_persist();
@@ -523,6 +526,9 @@ static bool heir_must_lead(const candidate *from, const candidate *heir) {
     const candidate_plan *p = &from->plan;
     int64_t needs_us = round_trips_us(4);
     bool hears = !heir->plan.no_notice && !heir->plan.plain_sleep && heir->defer_ms == 0;
+    hears = hears && (sim.store != STORE_REDIS || redis_hears(heir));
+    // a watch that failed is tried again within a minute
+    hears = hears && (sim.store != STORE_K8S || sim.now_us > sim.calm_since_us + slowest_us(90000));
     bool releases = p->drain_ms == 0 || p->drain_timeout_ms == 0 || p->drain_ms < p->drain_timeout_ms;
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
@@ -551,6 +557,7 @@ static void enter(phase_kind phase, int64_t bound_us) {
 static void enter_calm(void) {
     sim.outage_us = sim.errors_us = sim.slow_us = pg.read_only_us = 0;
     enter(PHASE_CALM, calm_bound_us());
+    sim.calm_since_us = sim.now_us;
     for (int i = 0; i < sim.count; i++) {
         candidate *c = &sim.all[i];
         c->cut_requests_us = c->cut_replies_us = 0;

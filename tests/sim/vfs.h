@@ -270,6 +270,28 @@ static void vfs_wipe(void) {
     if (rng_percent(&sim.rng, 50)) vfs_rm_finish();
 }
 
+static bool vfs_has_lock(uint64_t nonce) {
+    char name[VFS_NAME];
+    const vfs_entry *top = vfs_find(vfs.root, "job.lease.d");
+    snprintf(name, sizeof name, "lock.%016llx", (unsigned long long)nonce);
+    return top && vfs_find(top->node, name) != NULL;
+}
+
+/* What is left of an rm -rf that failed at the record, into which a new name had come. */
+static bool vfs_strip(void) {
+    vfs_entry *top = vfs_find(vfs.root, "job.lease.d");
+    bool texts = rng_percent(&sim.rng, 50);
+    for (int i = 0; top && i < vfs.entry_end; i++) {
+        vfs_entry *e = &vfs.entries[i];
+        bool lock = strncmp(e->name, "lock.", 5) == 0;
+        bool text = texts && strncmp(e->name, "term.", 5) == 0;
+        if (e->used && e->dir == top->node && (lock || text)) {
+            vfs_leave(e);
+        }
+    }
+    return top != NULL;
+}
+
 static vfs_entry *vfs_find_change(const vfs_change *change) {
     vfs_entry *e = vfs_find(change->dir, change->name);
     return e && e->node == change->node ? e : NULL;

@@ -56,6 +56,7 @@ typedef struct sim_breaks {
     X(READ_ONLY, "read-only spells", "p")                                                                    \
     X(DISK, "system call errors", "f")                                                                       \
     X(POWER, "power failures", "f")                                                                          \
+    X(STRIP, "locks and texts removed", "f")                                                                 \
     X(LOST_REQUEST, "requests lost", "")                                                                     \
     X(LOST_REPLY, "replies lost", "")                                                                        \
     X(DUP_REQUEST, "requests duplicated", "")                                                                \
@@ -162,6 +163,8 @@ typedef struct candidate {
     bool           seen_record;                                 // held or released
     int64_t        longest_ms;                                  // the longest lease of a holder it has seen
     int64_t        term_ended_ms;
+    bool           keeps;                                       // what it led, until it releases it
+    int64_t        kept_until_ms;  // closed without a release: nobody else leads before; INT64_MIN: none
     uint64_t       shown_token;                                 // the pair last looked at
     char           shown_value[SIM_VALUE_BYTES];
     int            callback_depth;
@@ -221,7 +224,7 @@ typedef struct world {
     phase_kind  phase;
     int         round;
     bool        found;
-    int64_t     phase_us, bound_us;
+    int64_t     phase_us, bound_us, calm_since_us;
     candidate  *leader;
     candidate  *heir;                                           // who must lead next; NULL: anybody
     uint32_t    phase_generation;
