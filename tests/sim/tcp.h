@@ -464,6 +464,17 @@ int tcp_poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
     return ready;
 }
 
+/* Loops watch levels: what a short read left wakes its reader at once. */
+static bool tcp_is_readable(const candidate *c) {
+    for (int i = 0; i < tcp.links_end; i++) {
+        const tcp_link *link = &tcp.links[i];
+        if (link->owner == c->number && link->in.len > 0 && (link->told & LEADER_READ) && link_owner(link)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 ssize_t tcp_read(int fd, void *buf, size_t cap) {
     sim_point(sim.running, POINT_SYSCALL);
     tcp_link *link = link_of(fd);
