@@ -17,6 +17,7 @@ static leader_result seam_ask(candidate *c, op_kind op, backend_call call, const
     if (c->request_seq != rq->seq) check_request(c, op, rq);
     leader_result result = call(c->inner.self, rq, seen);
     if (result != LEADER_PENDING) check_answer(c, op, result, seen);
+    c->asks = result == LEADER_PENDING && op == OP_ACQUIRE;
     sim_point(c, POINT_ANSWER);
     return result;
 }
@@ -41,6 +42,7 @@ static void seam_cancel(void *self) {
     candidate *c = (candidate *)self;
     note(c, "gives %s up", op_names[c->request_op]);
     sim_point(c, POINT_CALL);
+    c->asks = false;
     c->inner.cancel(c->inner.self);
 }
 static const char *seam_open(void *self, const leader_host *host) {
@@ -230,7 +232,8 @@ static void candidate_wishes(candidate *c) {
         leader_resign_to(&c->leader, sim_name(c->heir), c->heir_pause_ms);
         c->heir = 0;
     }
-    if (c->says_more || (chaos && rng_permille(&c->rng, 2))) {
+    bool news = chaos && rng_permille(&c->rng, 2);
+    if (c->says_more || (news && !c->asks)) {                   // an attempt says one thing
         c->says_more = false;
         candidate_says(c);
     }
@@ -298,7 +301,7 @@ static void candidate_start(candidate *c) {
     c->stall_in = c->crash_in = c->error_in = 0;
     c->close_ms = -1;
     c->heir = c->value = 0;
-    c->says_more = false;
+    c->says_more = c->asks = false;
     c->defer_ms = c->plan.defer_ms;
     memset(&c->client, 0, sizeof c->client);
     memset(&c->leader, 0, sizeof c->leader);

@@ -156,6 +156,7 @@ typedef struct candidate {
     int64_t        defer_ms;                                    // at present
     int            value, asked_value;                          // number of what it says about itself; in acquire
     bool           says_more;                                   // it has something new to say
+    bool           asks;                                        // an attempt to take the lease is under way
     int64_t        cut_requests_us, cut_replies_us;             // partitioned until then
     /* for the checker */
     bool           in_term, lapsed, drained, said_unhealthy;
