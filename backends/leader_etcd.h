@@ -524,10 +524,11 @@ static leader_result leader_etcd_login_answer_(leader_etcd *self, leader_json_ r
 
 static void leader_etcd_watch_failed_(leader_etcd *self);
 
-/* After an answer: has the watch missed something? A connection that died in silence never says so. */
+/* After an answer: has the watch missed something? A connection that died in silence never says so, nor does
+   a watch for numbers that the store has not reached again since it went back. */
 static void leader_etcd_watch_compare_(leader_etcd *self) {
     int64_t now_ms = leader_etcd_now_(self);
-    if (self->watch_at < 0 || self->modified <= self->watch_seen) {
+    if (self->watch_at < 0 || self->modified == self->watch_seen) {
         self->watch_behind_ms = -1;
     } else if (self->watch_behind_ms < 0) {
         self->watch_behind_ms = now_ms;

@@ -19,6 +19,7 @@
  * Explored: -DLATE=1
  * Explored: -DCRASHES=1
  * Explored: -DWIPES=1
+ * Explored: -DTOKENS=3
  *
  * Each -D below leaves one rule out, brings the sizes that it takes, and must yield its counterexample:
  *   EXTEND_OR_LOCK  a renewal locks what it does not have any more, and an empty store counts at once
@@ -27,7 +28,8 @@
  *   OLD_VOTES       votes of earlier rounds count in a renewal
  *   HALF            two of three stores are needed to take the lease, one to keep it
  *   FROM_THE_REPLY  validity is counted from the last answer of the round
- *   LATE_RELEASE    a late release frees a later term of its sender */
+ *   LATE_RELEASE    a late release frees a later term of its sender
+ *   LOW_TOKENS      a vote counts although the token of its record is below that of the term */
 #if defined(EXTEND_OR_LOCK) || defined(NO_DOUBT) || defined(RELEASE_DOUBT)
 #define WIPES 1
 #endif
@@ -37,6 +39,9 @@
 #endif
 #ifdef LATE_RELEASE
 #define LATE 1
+#endif
+#ifdef LOW_TOKENS
+#define TOKENS 3
 #endif
 #ifndef L
 #define L 2
@@ -92,8 +97,11 @@ byte crashes = CRASHES;
 #define AT(c, i)   ((c) * N + (i))
 #define LEADING(c) (leads[c] && fresh[c] > 0)
 #define FREE(i)    (owner[i] == 0 || rest[i] == 0)
-#if TOKENS > 0
+#if TOKENS > 0 && !defined(LOW_TOKENS)
 #define ENOUGH(c, i) (got[AT(c, i)] >= term[c])
+#define ROOM(i)    (token[i] < TOKENS && top < TOKENS)
+#elif TOKENS > 0
+#define ENOUGH(c, i) (got[AT(c, i)] > 0)
 #define ROOM(i)    (token[i] < TOKENS && top < TOKENS)
 #else
 #define ENOUGH(c, i) (got[AT(c, i)] > 0)

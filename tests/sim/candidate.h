@@ -211,7 +211,7 @@ static leader_config candidate_config(candidate *c) {
 }
 
 static void candidate_sleep(candidate *c, int wait_ms) {
-    if (tcp_is_readable(c)) c->ready = true;
+    if (tcp_is_readable(c)) wait_ms = 1;
     int64_t late_us = sim.phase == PHASE_CHAOS ? rng_range(&c->rng, 0, c->plan.late_ms * 1000) : 0;
     candidate_pause(c, sim.now_us + candidate_span_us(c, wait_ms) + late_us, !c->plan.plain_sleep);
 }

@@ -464,7 +464,7 @@ int tcp_poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
     return ready;
 }
 
-/* Loops watch levels: what a short read left wakes its reader at once. */
+/* Loops watch levels: what a short read left wakes its reader again. */
 static bool tcp_is_readable(const candidate *c) {
     for (int i = 0; i < tcp.links_end; i++) {
         const tcp_link *link = &tcp.links[i];
