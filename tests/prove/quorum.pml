@@ -20,6 +20,7 @@
  * Explored: -DCRASHES=1
  * Explored: -DWIPES=1
  * Explored: -DTOKENS=3
+ * Explored: -DTOKENS=2 -DCRASHES=1
  *
  * Each -D below leaves one rule out, brings the sizes that it takes, and must yield its counterexample:
  *   EXTEND_OR_LOCK  a renewal locks what it does not have any more, and an empty store counts at once
