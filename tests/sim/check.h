@@ -358,6 +358,7 @@ static void check_known(const candidate *leader) {
         // twins cannot tell
         if (!sim.all[i].live || (i != leader->number && sim.all[i].name == leader->name)) continue;
         leader_view view = leader_get_view(&sim.all[i].leader);
+        if (pg_is_deaf(&sim.all[i])) violation(&run.others, "%d listens to nothing", i);
         if (strcmp(view.leader, sim_name(leader->name)) != 0)
             violation(&run.others, "%d believes that \"%s\" leads, but %d does", i, view.leader,
                       leader->number);

@@ -230,6 +230,17 @@ static void pg_json(const pg_row *row, tcp_bytes *out) {
     bytes_add(out, "}", 2);
 }
 
+/* Long after all faults, every connection listens that was asked to. */
+static bool pg_is_deaf(const candidate *c) {
+    for (int i = 0; i < PG_SESSIONS && sim.store == STORE_PG && !c->plan.no_notice; i++) {
+        const pg_session *s = &pg.sessions[i];
+        if (s->open && s->who == c->number && s->id == pg_conns[c->number].id && !s->listens) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void pg_notify(const char *channel) {
     for (int i = 0; i < PG_SESSIONS; i++) {
         pg_session *s = &pg.sessions[i];
@@ -250,6 +261,8 @@ static void pg_changed(const char *sql, const char *const *params, http_packet *
     reply->ends = true; // one row
     if (strstr(sql, "pg_notify($14::text") && params[13][0]) {
         pg_notify(params[13]);
+    } else if (sim.phase >= PHASE_STEADY) {
+        violation(&run.others, "%s tells nobody, long after the queue of notices was full", params[2]);
     }
     if (rng_permille(&sim.net_rng, 50)) {
         pg.backup = pg.row;
