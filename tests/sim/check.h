@@ -168,7 +168,8 @@ static void check_leaders(candidate *c) {
         for (int i = 0; i < sim.count; i++) {
             candidate *o = &sim.all[i];
             if (o != c && candidate_ms(o) < o->kept_until_ms)
-                violation(&run.others, "%d leads although %d was closed without a release and counts until %lld",
+                violation(&run.others,
+                          "%d leads although %d was closed without a release and counts until %lld",
                           c->number, o->number, (long long)o->kept_until_ms);
             if (o == c || !o->live) continue;
             if (leader_is_leader(&o->leader))

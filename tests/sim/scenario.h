@@ -452,8 +452,8 @@ static int64_t stored_lease_ms(const candidate_plan *p) {
 }
 
 /* Once faults have stopped: the slowest candidate's back-off, a pause that a resignation still asked for,
-   work that has still to drain, and how long it lets others go first; then the longest lease anybody may hold, and another one if the store
-   forgot it. */
+   work that has still to drain, and how long it lets others go first; then the longest lease anybody may
+   hold, and another one if the store forgot it. */
 static int64_t longest_defer_ms(const candidate *c) {           // now, or after its next start
     return c->defer_ms > c->plan.defer_ms ? c->defer_ms : c->plan.defer_ms;
 }
@@ -686,10 +686,10 @@ static void scenario_tell(void) {
              i, sim_name(c->name), (long long)p->lease_ms, (long long)plan_deadline_ms(p),
              (long long)plan_renew_ms(p), (long long)plan_retry_ms(p), (long long)p->retry_max_ms,
              (long long)p->drain_ms, (long long)p->drain_timeout_ms,
-             (double)sim.clocks[p->host].rate / SIM_RATE_ONE, (long long)p->defer_ms, p->observer ? ", observes" : "",
-             p->cautious ? ", cautious" : "", p->reclaim ? ", reclaims" : "", p->keep_lease ? ", keeps" : "",
-             p->plain_sleep ? ", sleeps" : "", p->blocking ? ", blocks" : "", p->waits ? ", waits" : "",
-             p->no_notice ? ", hears nothing" : "");
+             (double)sim.clocks[p->host].rate / SIM_RATE_ONE, (long long)p->defer_ms,
+             p->observer ? ", observes" : "", p->cautious ? ", cautious" : "", p->reclaim ? ", reclaims" : "",
+             p->keep_lease ? ", keeps" : "", p->plain_sleep ? ", sleeps" : "",
+             p->blocking ? ", blocks" : "", p->waits ? ", waits" : "", p->no_notice ? ", hears nothing" : "");
     }
     for (int f = 0; f < FAULT_KINDS; f++)
         if (sim.mean_us[f])

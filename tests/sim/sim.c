@@ -217,7 +217,7 @@ static void report_store(store_kind store) {
     printf(
         "  worst time over its bound: leader after the faults stopped %.2f, failover %.2f, hand-over %.2f\n",
         t->worst_calm, t->worst_failover, t->worst_handover);
-    printf("  %llu hand-overs to the one that was named, %llu terms of one that let others go first, %llu values\n",
+    printf("  %llu hand-overs to a named heir, %llu terms of one that let others go first, %llu values\n",
            (unsigned long long)t->heirs, (unsigned long long)t->deferrals, (unsigned long long)t->values);
 }
 

@@ -154,7 +154,7 @@ typedef struct candidate {
     int            heir;      // asked to resign to this name; 0: not asked
     int64_t        heir_pause_ms;
     int64_t        defer_ms;                                    // at present
-    int            value, asked_value;                          // number of what it says about itself; in acquire
+    int            value, asked_value;                          // the number of its value; in acquire
     bool           says_more;                                   // it has something new to say
     bool           asks;                                        // an attempt to take the lease is under way
     int64_t        cut_requests_us, cut_replies_us;             // partitioned until then
