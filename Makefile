@@ -6,7 +6,8 @@
 # Without optimisation everything is built three times as fast; what needs speed says so below, and make matrix optimises.
 CFLAGS  ?= -O0 -g
 STRICT  := -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror
-SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+# Of undefined behaviour, what the address sanitizer sees anyway, or what needs optimisation, is left out: a seventh of the time to build.
+SANITIZE = -fsanitize=address,undefined -fno-sanitize=null,object-size -fno-sanitize-recover=all -fno-omit-frame-pointer
 COVERAGE = $(if $(findstring clang,$(CC)),,--coverage -dumpdir $(OUT)/coverage/)
 LIBS     = -pthread
 OUT     := build

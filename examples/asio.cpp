@@ -14,7 +14,7 @@
 
 class Election {
   public:
-    Election(asio::io_context &io, const char *identity, leader_backend backend)
+    Election(asio::io_context &io, const char *identity, const leader_backend &backend)
         : io_(io), timer_(io), signals_(io, SIGINT, SIGTERM) {
         leader_config cfg = {};
         cfg.identity = identity;

@@ -232,6 +232,7 @@ static void bench_crashes(void) {
     for (int round = 0, rounds = bench_rounds(12); round < rounds; round++) {
         snprintf(acted_key, sizeof acted_key, "floor");
         freeReplyObject(redisCommand(acted_connection, "DEL floor"));
+        // NOLINTNEXTLINE(readability-suspicious-call-argument): the names are alike by chance
         bench_add(&least, actor_crash(least_leads, least_plans, 0.7, acted_left_s));
         snprintf(acted_key, sizeof acted_key, "leader:acted-%d", 2 * round + 1);
         bench_add(&ours, actor_crash(actor_elects, actor_elects, 0.7, acted_left_s));

@@ -202,12 +202,13 @@ static int64_t draw_spell_us(void) {
                                      : rng_log(&sim.rng, 1000, lease_us * 3);
 }
 
-/* The longest lease that anybody may count on now: who leads does. */
+/* The longest lease that anybody may count on now: one that leads does, and one that holds off will. */
 static int64_t longest_held_ms(void) {
     int64_t longest_ms = 0;
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
-        if (c->up && c->in_term && c->plan.lease_ms > longest_ms) {
+        bool counts = c->in_term || leader_get_state(&c->leader) == LEADER_STATE_HOLDING_OFF;
+        if (c->up && counts && c->plan.lease_ms > longest_ms) {
             longest_ms = c->plan.lease_ms;
         }
     }
