@@ -303,6 +303,7 @@ static void candidate_start(candidate *c) {
     c->heir = c->value = 0;
     c->says_more = c->asks = false;
     c->defer_ms = c->plan.defer_ms;
+    if (c->plan.reclaim) c->kept_until_ms = INT64_MIN;          // it may take over what it kept, heard or not
     memset(&c->client, 0, sizeof c->client);
     memset(&c->leader, 0, sizeof c->leader);
     memset(&c->engine, 0, sizeof c->engine);
