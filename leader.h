@@ -32,8 +32,8 @@
          what it does next: that is what leader_remaining_ms() and the token are for.
        - A token at a resource that has not seen the newer one yet.
        - Stores restored from a backup or edited by hand. A store wiped while a candidate starts that
-         has seen nothing: cautious_start makes such a candidate wait one lease, its own. So give all
-         candidates of an election the same lease_ms.
+         has seen nothing: cautious_start makes such a candidate wait one lease, its own. It waits as
+         long for a record that it cannot read. So give all candidates of an election one lease_ms.
        - Clocks that stop: paused or snapshotted virtual machines, and clones of them.
        - The file store on NFS, SMB or FUSE with stale caches. Each backend names its own limits.
 
