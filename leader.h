@@ -1146,14 +1146,11 @@ static long leader_json_hex4_(const char *p, const char *end) {
 /* The length of the escape or character at p inside a string, or 0 if it is wrong. */
 static size_t leader_json_char_(const char *p, const char *end) {
     unsigned char c = (unsigned char)*p;
-    if (c < 0x20) {
-        return 0;
-    }
-    if (c >= 0x80) {
-        return leader_utf8_(p, (size_t)(end - p));
+    if (c >= 0x20 && c < 0x80 && c != '\\') {
+        return 1;
     }
     if (c != '\\') {
-        return 1;
+        return c < 0x20 ? 0 : leader_utf8_(p, (size_t)(end - p));
     }
     if (end - p < 2) {
         return 0;
@@ -1167,19 +1164,17 @@ static size_t leader_json_char_(const char *p, const char *end) {
 /* Each skip function takes the text at a value and answers its end; a mistake answers false with *pp at the
    bad byte. */
 static bool leader_json_skip_string_(const char **pp, const char *end) {
-    ++*pp;
-    while (*pp < end && **pp != '"') {
-        size_t width = leader_json_char_(*pp, end);
+    const char *p = *pp + 1;
+    while (p < end && *p != '"') {
+        size_t width = leader_json_char_(p, end);
         if (width == 0) {
-            return false;
+            break;
         }
-        *pp += width;
+        p += width;
     }
-    if (*pp >= end) {
-        return false;
-    }
-    ++*pp;
-    return true;
+    bool closed = leader_json_at_(p, end, '"');
+    *pp = closed ? p + 1 : p;
+    return closed;
 }
 
 static bool leader_json_skip_digits_(const char **pp, const char *end) {
@@ -1222,10 +1217,12 @@ static bool leader_json_skip_number_(const char **pp, const char *end) {
 static bool leader_json_skip_(const char **pp, const char *end, int depth);
 
 /* "name": up to the value behind it. */
-static bool leader_json_skip_name_(const char **pp, const char *end) {
+static bool leader_json_skip_name_(const char **pp, const char *end, leader_json_ *name) {
+    name->at = *pp;
     if (!leader_json_at_(*pp, end, '"') || !leader_json_skip_string_(pp, end)) {
         return false;
     }
+    name->len = (size_t)(*pp - name->at);
     *pp = leader_json_space_(*pp, end);
     if (!leader_json_at_(*pp, end, ':')) {
         return false;
@@ -1243,7 +1240,8 @@ static bool leader_json_skip_items_(const char **pp, const char *end, int depth)
         return true;
     }
     for (;;) {
-        if (object && !leader_json_skip_name_(pp, end)) {
+        leader_json_ name;
+        if (object && !leader_json_skip_name_(pp, end, &name)) {
             return false;
         }
         if (!leader_json_skip_(pp, end, depth - 1)) {
@@ -1369,6 +1367,21 @@ static bool leader_json_string_(leader_json_ value, char *buf, size_t cap) {
     return true;
 }
 
+/* Is the value this very string? */
+static bool leader_json_equals_(leader_json_ value, const char *text) {
+    const char *p = value.at + 1;
+    const char *end = value.at + value.len - 1;
+    while (p < end) {
+        char out[4];
+        size_t width = leader_json_decode_(&p, end, out);
+        if (width == 0 || strncmp(out, text, width) != 0) {
+            return false;
+        }
+        text += width;
+    }
+    return *text == 0;
+}
+
 /* A member of an object that leader_json_parse_ accepted. False: not an object, no such member, or more than
    one: readers would disagree about which of them counts. (*value is the first then, else untouched.) */
 LEADER_UNUSED_ static bool leader_json_member_(leader_json_ object, const char *name, leader_json_ *value) {
@@ -1379,19 +1392,16 @@ LEADER_UNUSED_ static bool leader_json_member_(leader_json_ object, const char *
     const char *p = leader_json_space_(object.at + 1, end);
     bool found = false;
     while (leader_json_at_(p, end, '"')) {
-        char key[256];
-        leader_json_ k = {p, 0};
-        const char *after_key = p;
-        if (!leader_json_skip_string_(&after_key, end) || !leader_json_skip_name_(&p, end)) {
+        leader_json_ key;
+        if (!leader_json_skip_name_(&p, end, &key)) {
             return false;
         }
-        k.len = (size_t)(after_key - k.at);
         leader_json_ v = {p, 0};
         if (!leader_json_skip_(&p, end, LEADER_JSON_DEPTH_)) {
             return false;
         }
         v.len = (size_t)(p - v.at);
-        if (leader_json_string_(k, key, sizeof key) && strcmp(key, name) == 0) {
+        if (leader_json_equals_(key, name)) {
             if (found) {
                 return false;
             }
