@@ -520,7 +520,7 @@ LEADER_API leader_result leader_init_(leader_t *, size_t, const leader_config *,
 #  define LEADER_ALIGNED_
 #endif
 
-typedef struct leader_shown_ {      // what any thread may see, always as a whole
+typedef struct leader_numbers_ {    // what any thread may see, always as a whole
     int64_t  state;
     uint64_t token;                 // of our own term; 0: not leading
     int64_t  until_ms;              // leading while the clock is below
@@ -530,10 +530,14 @@ typedef struct leader_shown_ {      // what any thread may see, always as a whol
     int64_t  since_ms;              // when this leader was first seen
     int64_t  acquired_us, renewed_us;
     int64_t  error_code;
+} leader_numbers_;
+typedef struct leader_shown_ {      // and the texts that go with it
+    leader_numbers_ numbers;
     char     leader[LEADER_IDENTITY_MAX + 1];
     char     value[LEADER_VALUE_MAX + 1];
     char     error[240];
 } leader_shown_;
+enum { LEADER_NUMBERS_WORDS_ = sizeof(leader_numbers_) / sizeof(uint64_t) };
 enum { LEADER_SHOWN_WORDS_ = sizeof(leader_shown_) / sizeof(uint64_t) };
 
 typedef struct leader_counts_ {     // word for word the beginning of leader_stats
@@ -1828,18 +1832,31 @@ LEADER_UNUSED_ static size_t leader_entry_text_(const leader_entry *entry, const
    it. Every word is stored with release and loaded with acquire order, so a reader that sees a word of a
    later writing also sees the version that came before it. */
 
-static leader_shown_ leader_shown_now_(const leader_t *l) {
-    uint64_t words[LEADER_SHOWN_WORDS_];
+static void leader_read_shown_(const leader_t *l, uint64_t *words, int count) {
     uint64_t version;
     do {
         version = LEADER_LOAD_(&l->version);
-        for (int i = 0; i < LEADER_SHOWN_WORDS_; i++) {
+        for (int i = 0; i < count; i++) {
             words[i] = LEADER_LOAD_(&l->shown[version & 1][i]);
         }
     } while (LEADER_LOAD_(&l->version) != version);
+}
+
+static leader_shown_ leader_shown_now_(const leader_t *l) {
+    uint64_t words[LEADER_SHOWN_WORDS_];
     leader_shown_ shown;
+    leader_read_shown_(l, words, LEADER_SHOWN_WORDS_);
     memcpy(&shown, words, sizeof shown);
     return shown;
+}
+
+/* Most questions need no text. */
+static leader_numbers_ leader_numbers_now_(const leader_t *l) {
+    uint64_t words[LEADER_NUMBERS_WORDS_];
+    leader_numbers_ numbers;
+    leader_read_shown_(l, words, LEADER_NUMBERS_WORDS_);
+    memcpy(&numbers, words, sizeof numbers);
+    return numbers;
 }
 
 static void leader_show_(leader_t *l, const leader_shown_ *shown) {
@@ -1869,6 +1886,16 @@ LEADER_API bool leader_is_leader(const leader_t *l) {
     return leader_is_open_here_(l) && leader_now_(l) < until_ms;
 }
 
+/* A term that expired without a tick is over: nobody leads. */
+static leader_state leader_state_at_(const leader_numbers_ *numbers, int64_t now_ms) {
+    bool expired = numbers->state == LEADER_STATE_LEADER && now_ms >= numbers->until_ms;
+    return expired ? LEADER_STATE_DRAINING : (leader_state)numbers->state;
+}
+
+static int64_t leader_remaining_at_(const leader_numbers_ *numbers, int64_t now_ms) {
+    return now_ms < numbers->lease_until_ms ? numbers->lease_until_ms - now_ms : 0;
+}
+
 LEADER_API leader_view leader_get_view(const leader_t *l) {
     leader_view view;
     memset(&view, 0, sizeof view);
@@ -1878,25 +1905,22 @@ LEADER_API leader_view leader_get_view(const leader_t *l) {
         return view;
     }
     leader_shown_ shown = leader_shown_now_(l);
+    const leader_numbers_ *numbers = &shown.numbers;
     int64_t now_ms = leader_now_(l);
-    bool in_term = shown.state == LEADER_STATE_LEADER;
-    view.leading = now_ms < shown.until_ms;
-    view.state = (leader_state)shown.state;
-    if (now_ms < shown.lease_until_ms) {
-        view.remaining_ms = shown.lease_until_ms - now_ms;
+    view.leading = now_ms < numbers->until_ms;
+    view.state = leader_state_at_(numbers, now_ms);
+    view.remaining_ms = leader_remaining_at_(numbers, now_ms);
+    if (numbers->confirmed_ms != LEADER_NEVER_) {
+        view.age_ms = now_ms - numbers->confirmed_ms;
     }
-    if (shown.confirmed_ms != LEADER_NEVER_) {
-        view.age_ms = now_ms - shown.confirmed_ms;
-    }
-    if (in_term && !view.leading) {             // expired without a tick: nobody leads
-        view.state = LEADER_STATE_DRAINING;
+    if (view.state != (leader_state)numbers->state) {
         return view;
     }
-    view.token = shown.seen_token;
-    view.acquired_us = shown.acquired_us;
-    view.renewed_us = shown.renewed_us;
+    view.token = numbers->seen_token;
+    view.acquired_us = numbers->acquired_us;
+    view.renewed_us = numbers->renewed_us;
     if (shown.leader[0]) {
-        view.since_ms = now_ms - shown.since_ms;
+        view.since_ms = now_ms - numbers->since_ms;
     }
     memcpy(view.leader, shown.leader, sizeof view.leader);
     memcpy(view.value, shown.value, sizeof view.value);
@@ -1907,16 +1931,24 @@ LEADER_API uint64_t leader_token(const leader_t *l) {
     if (!leader_is_open_here_(l)) {
         return 0;
     }
-    leader_shown_ shown = leader_shown_now_(l);
-    return leader_now_(l) < shown.until_ms ? shown.token : 0;
+    leader_numbers_ numbers = leader_numbers_now_(l);
+    return leader_now_(l) < numbers.until_ms ? numbers.token : 0;
 }
 
 LEADER_API int64_t leader_remaining_ms(const leader_t *l) {
-    return leader_get_view(l).remaining_ms;
+    if (!leader_is_open_here_(l)) {
+        return 0;
+    }
+    leader_numbers_ numbers = leader_numbers_now_(l);
+    return leader_remaining_at_(&numbers, leader_now_(l));
 }
 
 LEADER_API leader_state leader_get_state(const leader_t *l) {
-    return leader_get_view(l).state;
+    if (!leader_is_open_here_(l)) {
+        return LEADER_STATE_NONE;
+    }
+    leader_numbers_ numbers = leader_numbers_now_(l);
+    return leader_state_at_(&numbers, leader_now_(l));
 }
 
 LEADER_API int leader_get_leader(const leader_t *l, char *buf, size_t cap) {
@@ -1946,19 +1978,19 @@ LEADER_API bool leader_is_healthy(const leader_t *l, int64_t tolerance_ms) {
     if (!leader_is_open_here_(l)) {
         return false;
     }
-    leader_shown_ shown = leader_shown_now_(l);
+    leader_numbers_ numbers = leader_numbers_now_(l);
     int64_t due_ms = LEADER_LOAD_(&l->due_ms);
     int64_t now_ms = leader_now_(l);
-    if (shown.state == LEADER_STATE_STOPPED) {
+    if (numbers.state == LEADER_STATE_STOPPED) {
         return true;
     }
     if (now_ms - due_ms > tolerance_ms) {
         return false;
     }
-    if (shown.state != LEADER_STATE_LEADER) {
+    if (numbers.state != LEADER_STATE_LEADER) {
         return true;
     }
-    int64_t renewed_ms = shown.until_ms - l->cfg.renew_deadline_ms;
+    int64_t renewed_ms = numbers.until_ms - l->cfg.renew_deadline_ms;
     return now_ms - renewed_ms - l->cfg.renew_ms <= tolerance_ms;
 }
 
@@ -1989,7 +2021,7 @@ LEADER_API leader_stats leader_get_stats(const leader_t *l) {
     int64_t success_ms = stats.since_success_ms;
     stats.since_success_ms = success_ms == LEADER_NEVER_ ? -1 : leader_now_(l) - success_ms;
     leader_shown_ shown = leader_shown_now_(l);
-    stats.last_error = (leader_result)shown.error_code;
+    stats.last_error = (leader_result)shown.numbers.error_code;
     memcpy(stats.last_error_text, shown.error, sizeof stats.last_error_text);
     return stats;
 }
@@ -2116,7 +2148,7 @@ static void leader_log_(leader_t *l, leader_level level, const char *format, ...
 /* What leader_error() and the statistics tell. */
 static void leader_set_error_(leader_t *l, leader_result code, const char *text) {
     leader_shown_ shown = leader_shown_now_(l);
-    shown.error_code = code;
+    shown.numbers.error_code = code;
     leader_copy_text_(shown.error, sizeof shown.error, text);
     leader_show_(l, &shown);
     l->error_is_current = true;
@@ -2179,20 +2211,21 @@ static bool leader_change_(leader_t *l, leader_state state, const leader_record 
         LEADER_STORE_(&l->until_ms, LEADER_NEVER_);
     }
     leader_shown_ shown = leader_shown_now_(l);
+    leader_numbers_ *numbers = &shown.numbers;
     bool other = who && strcmp(shown.leader, who->holder) != 0;
     l->state = state;
-    shown.state = state;
-    shown.token = leading ? l->lease.token : 0;
-    shown.until_ms = leading ? l->lease.until_ms : LEADER_NEVER_;
-    shown.lease_until_ms = keeps_lease ? l->lease.until_ms : LEADER_NEVER_;
-    shown.confirmed_ms = l->lease.confirmed_ms;
+    numbers->state = state;
+    numbers->token = leading ? l->lease.token : 0;
+    numbers->until_ms = leading ? l->lease.until_ms : LEADER_NEVER_;
+    numbers->lease_until_ms = keeps_lease ? l->lease.until_ms : LEADER_NEVER_;
+    numbers->confirmed_ms = l->lease.confirmed_ms;
     if (who) {
-        if (other || shown.seen_token != who->token) {
-            shown.since_ms = l->now_ms;
+        if (other || numbers->seen_token != who->token) {
+            numbers->since_ms = l->now_ms;
         }
-        shown.seen_token = who->token;
-        shown.acquired_us = who->acquired_us;
-        shown.renewed_us = who->renewed_us;
+        numbers->seen_token = who->token;
+        numbers->acquired_us = who->acquired_us;
+        numbers->renewed_us = who->renewed_us;
         memcpy(shown.leader, who->holder, sizeof shown.leader);
         memcpy(shown.value, who->value, sizeof shown.value);
     }
@@ -2713,7 +2746,7 @@ static void leader_renewed_(leader_t *l) {
     l->plan.next_ms = l->request.sent_ms + l->cfg.renew_ms;
     if (l->state == LEADER_STATE_LEADER) {
         leader_record self = leader_self_(l);
-        self.acquired_us = leader_shown_now_(l).acquired_us;
+        self.acquired_us = leader_numbers_now_(l).acquired_us;
         leader_change_(l, l->state, &self);
         return;
     }
@@ -3208,6 +3241,7 @@ static bool leader_enter_(leader_t *l) {
                           "leader_tick, _sleep, _wait or _close was called from inside a callback: ignored");
     } else {
         LEADER_STORE_(&l->misused, 1);          // the thread that ticks says so
+        LEADER_STORE_(&l->wake, 1);
     }
     return false;
 }
@@ -3253,9 +3287,7 @@ static void leader_note_lateness_(leader_t *l) {
     if (first) {
         return;                     // it was due since leader_init, and nothing depended on it
     }
-    if (!LEADER_LOAD_(&l->wake)) {
-        l->late_ms = leader_max_(0, l->now_ms - LEADER_LOAD_(&l->due_ms));
-    }
+    l->late_ms = leader_max_(0, l->now_ms - LEADER_LOAD_(&l->due_ms));
     LEADER_KEEP_(l, tick_late_ms_max, leader_max_(l->late_ms, l->counts.tick_late_ms_max));
 }
 
@@ -3265,28 +3297,44 @@ enum { LEADER_IDLE_MS_ = 100 };
    a millisecond is enough where no backend function is called. */
 static int64_t leader_pid_looked_ms_ LEADER_ALIGNED_ = LEADER_NEVER_;
 
-static int leader_tick_guarded_(leader_t *l) {
+/* Most ticks come before anything is due. */
+static bool leader_has_nothing_to_do_(const leader_t *l) {
+    bool asked = LEADER_LOAD_(&l->wake) || l->plan.noticed || l->request.op != LEADER_OP_NONE_;
+    bool waits = l->state == LEADER_STATE_LEADER || l->state == LEADER_STATE_FOLLOWER;
+    bool late = l->now_ms > LEADER_LOAD_(&l->due_ms);
+    return !asked && waits && !late && l->now_ms < leader_due_(l);
+}
+
+/* False: the election was closed on the way. */
+static bool leader_take_steps_(leader_t *l) {
     enum { STEPS_MAX = 12 };
-    l->now_ms = leader_now_(l);
     leader_note_lateness_(l);
     LEADER_STORE_(&l->wake, 0);                 // a word that comes while we step makes it due again
     LEADER_STORE_(&l->due_ms, l->now_ms + LEADER_IDLE_MS_);
     leader_warn_once_(l);
     leader_report_misuse_(l);
+    for (int steps = 0; steps < STEPS_MAX && leader_step_(l); steps++) {
+        leader_check_(l);
+        l->now_ms = leader_now_(l);
+    }
+    if (!leader_is_open_here_(l)) {
+        return false;
+    }
+    leader_check_(l);
+    return true;
+}
+
+static int leader_tick_guarded_(leader_t *l) {
+    l->now_ms = leader_now_(l);
     bool looked = LEADER_LOAD_(&leader_pid_looked_ms_) == l->now_ms && l->request.op == LEADER_OP_NONE_;
     if (!looked && leader_disown_in_child_(l)) {
         return LEADER_IDLE_MS_;
     }
     LEADER_STORE_(&leader_pid_looked_ms_, l->now_ms);
     leader_poll_backend_(l);
-    for (int steps = 0; steps < STEPS_MAX && leader_step_(l); steps++) {
-        leader_check_(l);
-        l->now_ms = leader_now_(l);
-    }
-    if (!leader_is_open_here_(l)) {
+    if (!leader_has_nothing_to_do_(l) && !leader_take_steps_(l)) {
         return LEADER_IDLE_MS_;
     }
-    leader_check_(l);
     int64_t wait_ms = leader_due_(l) - l->now_ms;
     if (l->fds.unread) {
         wait_ms = 1;
@@ -3806,10 +3854,10 @@ static void leader_reset_(leader_t *l) {
     l->counts.success_ms = LEADER_NEVER_;
     leader_shown_ shown;
     memset(&shown, 0, sizeof shown);
-    shown.state = LEADER_STATE_FOLLOWER;
-    shown.until_ms = LEADER_NEVER_;
-    shown.lease_until_ms = LEADER_NEVER_;
-    shown.confirmed_ms = LEADER_NEVER_;
+    shown.numbers.state = LEADER_STATE_FOLLOWER;
+    shown.numbers.until_ms = LEADER_NEVER_;
+    shown.numbers.lease_until_ms = LEADER_NEVER_;
+    shown.numbers.confirmed_ms = LEADER_NEVER_;
     leader_show_(l, &shown);
 }
 

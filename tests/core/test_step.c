@@ -164,11 +164,11 @@ static void lead_and_resign(shared *s) {
 /* True and its token, or neither; and what is shown is of one piece. */
 static bool is_whole(const leader_t *l) {
     leader_shown_ shown = leader_shown_now_(l);
-    bool leading = shown.state == LEADER_STATE_LEADER;
+    bool leading = shown.numbers.state == LEADER_STATE_LEADER;
     bool reads_true = l->until_ms != LEADER_NEVER_;
-    bool agrees = leading == (shown.token != 0) && leading == (shown.until_ms != LEADER_NEVER_);
-    bool named = (shown.leader[0] != 0) == (shown.seen_token != 0);
-    return agrees && named && (!reads_true || shown.token != 0);
+    bool agrees = leading == (shown.numbers.token != 0) && leading == (shown.numbers.until_ms != LEADER_NEVER_);
+    bool named = (shown.leader[0] != 0) == (shown.numbers.seen_token != 0);
+    return agrees && named && (!reads_true || shown.numbers.token != 0);
 }
 
 UTEST(step, at_every_instruction_of_a_tick_true_comes_with_its_token) {
@@ -203,9 +203,9 @@ static void ask_again_and_again(shared *s) {
 
 static void show(shared *s, uint64_t number) {
     leader_shown_ shown = leader_shown_now_(&s->me);
-    shown.seen_token = number;
-    shown.acquired_us = (int64_t)number;
-    shown.renewed_us = (int64_t)number;
+    shown.numbers.seen_token = number;
+    shown.numbers.acquired_us = (int64_t)number;
+    shown.numbers.renewed_us = (int64_t)number;
     snprintf(shown.leader, sizeof shown.leader, "%llu", (unsigned long long)number);
     snprintf(shown.value, sizeof shown.value, "%llu", (unsigned long long)number);
     leader_show_(&s->me, &shown);

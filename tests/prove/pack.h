@@ -440,7 +440,8 @@ static void field_plan(candidate *c) {
     if (K.now == PASS_READ) {
         l->plan.errors = 0;
         l->leave.drain_until_ms = INT64_MAX;
-        l->wake = 0;
+        bool told = l->resign_asked != 0 || (l->stop_asked && !l->leave.stopping);
+        l->wake = told;             // leader_stop and leader_resign leave it with their word
         l->due_ms = c->clock_ms;
     }
 }
