@@ -610,6 +610,8 @@ struct leader_t {
         int64_t    next_ms;
         int        retries;         // of the renewal or release under way
         int        errors;          // answered in a row to a standby
+        bool       silence;         // the last request had no answer in time
+        int64_t    slowest_ms;      // that an answer ever took
         int64_t    free_since_ms;   // defer_ms counts from here; LEADER_NEVER_: not known to be free
         int64_t    window_ms;       // early attempts are counted from here
         int        early;
@@ -2352,6 +2354,20 @@ static bool leader_disown_in_child_(leader_t *l) {
     return true;
 }
 
+/* What was asked into a silence is still waited for when the store is back. So, without a lease to lose, a
+   request after a time-out waits no longer than users should, or twice as long as the store ever took; one
+   in 32 has its full time, for a store that has become slower than that. */
+static int64_t leader_timeout_(leader_t *l) {
+    enum { PATIENT_ONE_IN = 32 };
+    bool has_lease = l->state != LEADER_STATE_FOLLOWER && l->state != LEADER_STATE_RELEASING;
+    bool silent = l->plan.silence && l->lease.store_answered;
+    if (has_lease || !silent || leader_random_below_(l, PATIENT_ONE_IN) == 0) {
+        return l->cfg.request_timeout_ms;
+    }
+    int64_t hasty_ms = leader_max_(l->cfg.retry_ms * 5 / 8, 2 * l->plan.slowest_ms);
+    return leader_min_(l->cfg.request_timeout_ms, hasty_ms);
+}
+
 /* Reads the clock, then sends: a validity that starts here can only be shorter than what the store grants. */
 static void leader_start_request_(leader_t *l, int op) {
     LEADER_ASSERT(l->request.op == LEADER_OP_NONE_);
@@ -2359,7 +2375,7 @@ static void leader_start_request_(leader_t *l, int op) {
     l->request.seq += 1;
     l->request.sent_ms = leader_now_(l);
     l->request.again_at_ms = LEADER_NEVER_;
-    l->request.timeout_ms = l->cfg.request_timeout_ms;
+    l->request.timeout_ms = leader_timeout_(l);
     l->plan.noticed = false;
     if (l->state == LEADER_STATE_LEADER) {
         int64_t left_ms = l->lease.until_ms - l->request.sent_ms;
@@ -2502,15 +2518,18 @@ static int64_t leader_wait_after_error_(leader_t *l, leader_result result, const
     return leader_min_(wait_ms, cfg->retry_max_ms);
 }
 
+static bool leader_is_unreachable_(leader_result result) {
+    return result == LEADER_E_IO || result == LEADER_E_TIMEOUT;
+}
+
 static void leader_plan_attempt_(leader_t *l, leader_result result, const leader_record *seen) {
-    bool unreachable = result == LEADER_E_IO || result == LEADER_E_TIMEOUT;
     int64_t asked_ms = leader_min_(seen->again_ms, l->cfg.retry_max_ms);
     if (result >= 0) {
         l->plan.errors = 0;
         leader_plan_(l, leader_wait_for_expiry_(l, result, seen));
         return;
     }
-    if (unreachable && !l->backs_off) {
+    if (leader_is_unreachable_(result) && !l->backs_off) {
         l->plan.errors = 0;
         leader_plan_(l, leader_max_(asked_ms, leader_wait_for_return_(l, result)));
         return;
@@ -2615,6 +2634,24 @@ static void leader_start_release_(leader_t *l) {
     l->plan.retries = 0;
     l->plan.next_ms = l->now_ms;
     leader_change_(l, LEADER_STATE_RELEASING, NULL);
+}
+
+static bool leader_ask_healthy_(leader_t *l) {
+    return !l->cfg.is_healthy || l->cfg.is_healthy(l->cfg.user);
+}
+
+static bool leader_ask_drained_(leader_t *l) {
+    return !l->cfg.is_drained || l->cfg.is_drained(l->cfg.user);
+}
+
+static bool leader_ask_may_compete_(leader_t *l) {
+    if (l->lease.undrained && leader_ask_drained_(l)) {
+        l->lease.undrained = false;
+    }
+    if (l->cfg.observe_only || l->lease.undrained || l->now_ms < l->leave.pause_until_ms) {
+        return false;
+    }
+    return leader_ask_healthy_(l);
 }
 
 /* ---- answers ------------------------------------------------------------------------------------- */
@@ -2808,6 +2845,13 @@ static void leader_renew_answered_(leader_t *l, leader_result result, const lead
     }
 }
 
+/* A term that ended because the store was away: nobody else can have the lease yet, and we would lead again
+   as soon as the store is back. */
+static bool leader_wants_it_back_(leader_t *l) {
+    bool leaving = l->leave.stopping || l->leave.pause_ms > 0;
+    return !leaving && leader_ask_may_compete_(l);
+}
+
 static void leader_release_answered_(leader_t *l, leader_result result) {
     enum { RETRIES_MAX = 3 };
     if (result == LEADER_OK) {
@@ -2822,6 +2866,11 @@ static void leader_release_answered_(leader_t *l, leader_result result) {
     }
     leader_fail_(l, LEADER_OP_RELEASE_, result, NULL);
     bool held = l->lease.claim == LEADER_CLAIM_HELD_;
+    if (leader_is_unreachable_(result) && leader_wants_it_back_(l)) {
+        leader_let_go_(l);
+        leader_plan_attempt_(l, result, &leader_nobody_);
+        return;
+    }
     if (held && l->plan.retries < RETRIES_MAX && l->cfg.renew_retries != LEADER_NO_RETRIES) {
         l->plan.next_ms = l->now_ms + leader_retry_delay_(&l->cfg, l->plan.retries);
         l->plan.retries++;
@@ -2900,6 +2949,10 @@ static bool leader_take_outcome_(leader_t *l) {
         result = LEADER_E_TIMEOUT;
     }
     l->request.op = LEADER_OP_NONE_;
+    l->plan.silence = result == LEADER_E_TIMEOUT;
+    if (!l->plan.silence) {
+        l->plan.slowest_ms = leader_max_(l->plan.slowest_ms, took_ms);
+    }
     LEADER_KEEP_(l, latency_ms_last, took_ms);
     LEADER_KEEP_(l, latency_ms_max, leader_max_(took_ms, l->counts.latency_ms_max));
     leader_take_answer_(l, op, result, &seen);
@@ -2973,24 +3026,6 @@ static bool leader_count_early_renewal_(leader_t *l) {
     l->plan.window_ms = l->now_ms;
     l->plan.early = 1;
     return true;
-}
-
-static bool leader_ask_healthy_(leader_t *l) {
-    return !l->cfg.is_healthy || l->cfg.is_healthy(l->cfg.user);
-}
-
-static bool leader_ask_drained_(leader_t *l) {
-    return !l->cfg.is_drained || l->cfg.is_drained(l->cfg.user);
-}
-
-static bool leader_ask_may_compete_(leader_t *l) {
-    if (l->lease.undrained && leader_ask_drained_(l)) {
-        l->lease.undrained = false;
-    }
-    if (l->cfg.observe_only || l->lease.undrained || l->now_ms < l->leave.pause_until_ms) {
-        return false;
-    }
-    return leader_ask_healthy_(l);
 }
 
 static bool leader_has_deferred_(const leader_t *l) {

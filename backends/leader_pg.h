@@ -120,7 +120,8 @@ struct leader_pg_client {
     int             failures;
     int64_t         deadline_ms;    // to be connected
     int64_t         retry_at_ms;
-    int64_t         now_ms, heard_ms, carried_ms;
+    int64_t         now_ms, carried_ms;
+    int64_t         quiet_ms;       // an answer is owed, and nothing was heard since then
     bool            was_listening;  // before the connection was lost
     bool            listening;
     int64_t         deaf_ms;        // LISTEN was refused then; LEADER_NEVER_: it was not
@@ -145,7 +146,6 @@ struct leader_pg {
 
     int               phase;        // LEADER_PG_IDLE_ and so on
     uint64_t          call_id;
-    int64_t           sent_ms;
     leader_result     result;
     bool              creates;      // the table is missing and is to be created
     char              text[300];    // what went wrong
@@ -672,7 +672,7 @@ static void leader_pg_connected_(leader_pg_client *client) {
     client->tried = 0;
     client->failures = 0;
     client->mute_until_ms = LEADER_NEVER_;
-    client->heard_ms = client->now_ms;
+    client->quiet_ms = client->now_ms;
     client->deaf_ms = LEADER_NEVER_;
     if (!client->no_listen) {       // first of all, so that no change goes unheard after the first look
         leader_pg_send_listen_(client);
@@ -722,6 +722,9 @@ static bool leader_pg_send_(leader_pg_client *client, leader_pg *owner, int kind
         return false;
     }
     int at = (client->flight_at + client->flight_count) % LEADER_PG_FLIGHT_MAX_;
+    if (client->flight_count == 0) {
+        client->quiet_ms = client->now_ms;
+    }
     client->flight[at].owner = owner;
     client->flight[at].kind = kind;
     client->flight_count++;
@@ -940,7 +943,7 @@ static void leader_pg_take_results_(leader_pg_client *client) {
             leader_pg_take_blank_(client);
             continue;
         }
-        client->heard_ms = client->now_ms;
+        client->quiet_ms = client->now_ms;
         leader_pg_take_result_(client, result);
         PQclear(result);
     }
@@ -1095,7 +1098,6 @@ static void leader_pg_start_(leader_pg *pg, const leader_call *call) {
 
 static void leader_pg_send_request_(leader_pg *pg, const leader_call *call, const leader_entry *next) {
     leader_pg_set_phase_(pg, LEADER_PG_SENT_);
-    pg->sent_ms = pg->client->now_ms;
     if (pg->creates) {
         leader_pg_send_create_(pg);
     } else if (next) {
@@ -1202,15 +1204,16 @@ static leader_news leader_pg_notice_(void *self, leader_entry *found) {
     return LEADER_NEWS_NONE;
 }
 
-/* Nothing at all heard since the request left, for as long as one may take: the connection is dead, whatever
-   TCP thinks. A request whose time was cut short by a deadline proves nothing of the kind. */
+/* An answer is owed, and nothing at all was heard for as long as one may take: the connection is dead, whatever
+   TCP thinks. Requests whose time was cut short prove it together, none of them alone. */
 static void leader_pg_cancel_(void *self) {
     leader_pg *pg = (leader_pg *)self;
     leader_pg_client *client = leader_pg_enter_(pg);
-    int64_t silent_ms = client->now_ms - leader_max_(pg->sent_ms, client->heard_ms);
-    bool waited = pg->phase == LEADER_PG_SENT_ && silent_ms >= pg->host.config->request_timeout_ms;
+    bool owes = client->stage == LEADER_PG_READY_ && client->flight_count > 0;
+    int64_t silent_ms = client->now_ms - client->quiet_ms;
+    bool dead = owes && silent_ms >= pg->host.config->request_timeout_ms;
     leader_pg_forget_(pg);
-    if (waited && client->stage == LEADER_PG_READY_) {
+    if (dead) {
         leader_pg_lose_because_(client, LEADER_E_TIMEOUT, "no answer");
     }
     leader_pg_leave_(client);

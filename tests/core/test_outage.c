@@ -140,9 +140,16 @@ static void run(int64_t ms, bool until_led) {
     }
 }
 
-/* How long after the store's return somebody leads, at worst, over all seeds. */
-static int64_t worst_return_ms(int count, absence kind, int64_t outage_ms) {
-    int64_t worst_ms = 0;
+/* Shorter than the slack of a term, longer than that, longer than a lease. */
+static const int64_t outages_ms[] = {5000, 7000, 9000, 11000, 14000, 20000, 30000, 90000, 600000};
+enum { OUTAGES = sizeof outages_ms / sizeof outages_ms[0] };
+
+typedef struct returns {            // how long after the store's return somebody leads, over all seeds
+    int64_t worst_ms;
+    int     runs, late;             // after more than two seconds
+} returns;
+
+static void measure_returns(int count, absence kind, int64_t outage_ms, returns *r) {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         begin(count, seed);
         run(20000 + (int64_t)seed * 251, false);
@@ -151,24 +158,32 @@ static int64_t worst_return_ms(int count, absence kind, int64_t outage_ms) {
         world.absence = PRESENT;
         int64_t back_ms = world.now_ms;
         run(60000, true);
-        worst_ms = leader_max_(worst_ms, world.now_ms - back_ms);
+        r->worst_ms = leader_max_(r->worst_ms, world.now_ms - back_ms);
+        r->late += world.now_ms - back_ms > 2000;
+        r->runs++;
     }
-    return worst_ms;
+}
+
+static returns all_returns(absence kind) {
+    returns r = {0, 0, 0};
+    for (int i = 0; i < OUTAGES; i++) {
+        for (int count = 1; count <= 5; count += 2) {
+            measure_returns(count, kind, outages_ms[i], &r);
+        }
+    }
+    return r;
 }
 
 UTEST(outage, led_again_within_two_seconds_after_refusals_of_any_length) {
-    static const int64_t outages_ms[] = {5000, 20000, 30000, 90000, 600000};
-    for (size_t i = 0; i < sizeof outages_ms / sizeof outages_ms[0]; i++) {
-        EXPECT_LE(worst_return_ms(3, REFUSING, outages_ms[i]), 2000);
-    }
+    returns r = all_returns(REFUSING);
+    EXPECT_LE(r.worst_ms, 2000);
 }
 
-/* A request that left into the silence is waited for: a time-out more at worst, for a single candidate. */
-UTEST(outage, led_again_soon_after_silence_of_any_length) {
-    static const int64_t outages_ms[] = {5000, 20000, 30000, 90000, 600000};
-    for (size_t i = 0; i < sizeof outages_ms / sizeof outages_ms[0]; i++) {
-        EXPECT_LE(worst_return_ms(5, SILENT, outages_ms[i]), 3100);
-    }
+/* One request in 32 has its full time even in a silence: the store may be slow rather than gone. */
+UTEST(outage, led_again_within_two_seconds_after_silence_of_any_length) {
+    returns r = all_returns(SILENT);
+    EXPECT_LE(r.late * 32, r.runs);
+    EXPECT_LE(r.worst_ms, 3100);
 }
 
 UTEST(outage, a_leader_keeps_its_term_through_five_seconds_at_any_moment) {
