@@ -33,7 +33,8 @@
        - A token at a resource that has not seen the newer one yet.
        - Stores restored from a backup or edited by hand. A store wiped while a candidate starts that
          has seen nothing: cautious_start makes such a candidate wait one lease, its own. It waits as
-         long for a record that it cannot read. So give all candidates of an election one lease_ms.
+         long for a record that does not say its lease any more. So give all candidates of an election
+         one lease_ms.
        - Clocks that stop: paused or snapshotted virtual machines, and clones of them.
        - The file store on NFS, SMB or FUSE with stale caches. Each backend names its own limits.
 
@@ -147,7 +148,7 @@
 #define LEADER_PATH_MAX          1023       // of the file backend, likewise
 #define LEADER_FDS_MAX           16         // an election never watches more descriptors
 #define LEADER_WAIT_MAX_MS       60000      // leader_tick never answers more
-#define LEADER_ENTRY_VERSION_MAX 95
+#define LEADER_ENTRY_VERSION_MAX 111
 #define LEADER_NO_RETRIES        (-2)       // config.renew_retries: the first failed renewal ends the term
 
 #if defined(LEADER_STATIC)
@@ -293,7 +294,7 @@ typedef struct leader_backend {     // acquire, renew and release are required
 
        read    LEADER_OK and *found. No record: leave found->version empty.
                LEADER_E_CORRUPT: there is one, and it cannot be understood. Set found->version if it
-               may be overwritten once a full lease has passed.
+               may be overwritten once a full lease has passed, and found->lease_ms if it is known.
        write   Stores *next if the version in the store still is next->version ("": if there is no
                record). LEADER_OK: done; set stored->version. LEADER_LOST: the store has another
                version, nothing was written. Any error: it may or may not have been written. */
@@ -4025,7 +4026,11 @@ static void leader_engine_remember_(leader_engine *e) {
     if (e->known.token != 0) {
         e->last.token = e->known.token;
     }
-    int64_t claim_ms = leader_max_(e->known.lease_ms, e->known.hold_off_ms);
+}
+
+/* What cannot be read, and what is left of a record that is gone, may still say for how long it counts. */
+static void leader_engine_note_claim_(leader_engine *e, const leader_entry *entry) {
+    int64_t claim_ms = leader_max_(entry->lease_ms, entry->hold_off_ms);
     e->longest_ms = leader_max_(e->longest_ms, claim_ms);
 }
 
@@ -4036,7 +4041,9 @@ static void leader_engine_judge_(leader_engine *e, const leader_entry *found, in
     bool forgot = e->seen_any && (absent || leader_engine_went_back_(&e->last, found));
     if (found->forgot) {
         e->seen_any = true;
-        e->longest_ms = leader_max_(e->longest_ms, found->lease_ms);
+        forgot = true;
+    }
+    if (absent && e->corrupt) {     // what could not be read is gone
         forgot = true;
     }
     if (forgot) {                   // the term after ours may be what was lost: ask for the record afresh
@@ -4060,6 +4067,7 @@ static void leader_engine_learn_(leader_engine *e, const leader_entry *found, bo
     int64_t now_ms = leader_engine_now_(e);
     bool same = e->is_known && corrupt == e->corrupt && leader_entry_same_form_(&e->known, found);
     bool absent = found->version[0] == 0;
+    leader_engine_note_claim_(e, found);
     if (!corrupt || found->forgot) {
         leader_engine_judge_(e, found, now_ms);
     }
@@ -4368,6 +4376,7 @@ static void leader_engine_wrote_(leader_engine *e, const leader_entry *stored, l
     e->learnt_ms = now_ms;
     e->read_ms = now_ms;
     leader_engine_remember_(e);
+    leader_engine_note_claim_(e, stored);
     if (e->op == LEADER_OP_ACQUIRE_) {
         e->term_token = stored->token;
         e->hold_until_ms = e->next.hold_off_ms > 0 ? now_ms + e->next.hold_off_ms : LEADER_NEVER_;
@@ -4613,7 +4622,7 @@ LEADER_API leader_backend leader_register_backend(leader_engine *e, const leader
    Beside "job.lease" stands the directory "job.lease.d". In it:
 
        record/               one empty file: its name is the record, and no name ever returns
-       term.<nonce>.<n>      what the name leaves out: who holds it, for how long, on which kernel
+       term.<nonce>.<n>      what the name leaves out: who holds it, and on which kernel
        lock.<nonce>          locked by the process with that nonce for as long as it lives
 
    A write renames the file in record/. The old name is the comparison, the new name the swap: of all
@@ -4624,8 +4633,8 @@ LEADER_API leader_backend leader_register_backend(leader_engine *e, const leader
 
    A renewal is that rename and nothing else. When a term begins, the text, then both directories are
    synced before the write counts, and so is the name of "job.lease.d" itself, which a standby has
-   done beforehand; the token is part of the name, so it survives whatever else a power failure takes
-   away. Should the text be lost, the record belongs to an unknown for a lease.
+   done beforehand; token and lease are part of the name, so they survive whatever else a power failure
+   takes away. Should the text be lost, the record belongs to an unknown for that lease.
 
    A free lock of the very inode that the text names, on this kernel and a local file system, means
    that the holder is dead. A lock can only shorten a lease, never lengthen it.
@@ -5268,25 +5277,26 @@ typedef struct leader_name_ {       // a record, as its name says it
     uint64_t nonce, draft;          // of the text
     uint64_t renewal;
     uint64_t stamp_ms;              // the writer's clock
-    uint64_t hold_off_ms;
+    uint64_t lease_ms, hold_off_ms;
     bool     released;
 } leader_name_;
 
 static void leader_name_text_(const leader_name_ *name, char *buf, size_t cap) {
-    snprintf(buf, cap, "%llu.%016llx-%llx.%llx.%llx.%llx%s", (unsigned long long)name->token,
+    snprintf(buf, cap, "%llu.%016llx-%llx.%llx.%llx.%llx.%llx%s", (unsigned long long)name->token,
              (unsigned long long)name->nonce, (unsigned long long)name->draft,
-             (unsigned long long)name->renewal,
-             (unsigned long long)name->stamp_ms, (unsigned long long)name->hold_off_ms,
+             (unsigned long long)name->renewal, (unsigned long long)name->stamp_ms,
+             (unsigned long long)name->lease_ms, (unsigned long long)name->hold_off_ms,
              name->released ? ".released" : "");
 }
 
 /* A name has one spelling: one that would not be written like this is no record. */
 static bool leader_name_parse_(const char *text, leader_name_ *name) {
-    unsigned long long token, nonce, draft, renewal, stamp_ms, hold_off_ms;
+    const uint64_t longest_ms = (uint64_t)LEADER_TIME_MAX_MS_;
+    unsigned long long token, nonce, draft, renewal, stamp_ms, lease_ms, hold_off_ms;
     char again[LEADER_ENTRY_VERSION_MAX + 1];
-    int fields = sscanf(text, "%16llu.%16llx-%8llx.%14llx.%14llx.%11llx", &token, &nonce, &draft, &renewal,
-                        &stamp_ms, &hold_off_ms);
-    if (fields != 6) {
+    int fields = sscanf(text, "%16llu.%16llx-%8llx.%14llx.%14llx.%10llx.%10llx", &token, &nonce, &draft,
+                        &renewal, &stamp_ms, &lease_ms, &hold_off_ms);
+    if (fields != 7) {
         return false;
     }
     memset(name, 0, sizeof *name);
@@ -5295,10 +5305,12 @@ static bool leader_name_parse_(const char *text, leader_name_ *name) {
     name->draft = draft;
     name->renewal = renewal;
     name->stamp_ms = stamp_ms;
+    name->lease_ms = lease_ms;
     name->hold_off_ms = hold_off_ms;
     name->released = strchr(text, 'r') != NULL;
     leader_name_text_(name, again, sizeof again);
-    bool possible = token > 0 && token <= LEADER_TOKEN_MAX_ && hold_off_ms <= (uint64_t)LEADER_TIME_MAX_MS_;
+    bool possible = token > 0 && token <= LEADER_TOKEN_MAX_ && lease_ms > 0;
+    possible = possible && lease_ms <= longest_ms && hold_off_ms <= longest_ms;
     return possible && strcmp(text, again) == 0;
 }
 
@@ -6128,6 +6140,7 @@ static leader_result leader_file_read_path_(leader_file *f, leader_entry *found)
     *found = term.entry;
     if (result == LEADER_E_CORRUPT) {
         memset(found, 0, sizeof *found);
+        found->lease_ms = term.entry.lease_ms;      // if that much could be read
         found->renewal = form >> 12;
     }
     found->forgot = true;
@@ -6160,6 +6173,7 @@ static void leader_file_say_entry_(const leader_file *f, const leader_name_ *nam
     *found = f->term.entry;
     found->token = name->token;
     found->renewal = name->renewal;
+    found->lease_ms = (int64_t)name->lease_ms;
     found->hold_off_ms = (int64_t)name->hold_off_ms;
     found->elapsed_ms = leader_file_elapsed_(f, name);
     if (name->released) {
@@ -6198,6 +6212,8 @@ static leader_result leader_file_say_corrupt_(leader_file *f, const leader_name_
                                               const char *why, leader_entry *found) {
     found->token = name->token;
     found->renewal = name->renewal;
+    found->lease_ms = (int64_t)name->lease_ms;
+    found->hold_off_ms = (int64_t)name->hold_off_ms;
     snprintf(found->version, sizeof found->version, "%s", version);
     return leader_file_fail_(f, LEADER_E_CORRUPT, "the record in %s cannot be read: %s",
                              leader_file_tail_(f->dir), why);
@@ -6287,7 +6303,7 @@ static bool leader_file_text_holds_(const leader_file *f, const leader_name_ *ba
         return !next->heir[0];      // the name says "released"
     }
     bool same_names = strcmp(text->holder, next->holder) == 0 && strcmp(text->value, next->value) == 0;
-    return same_names && !text->heir[0] && text->lease_ms == next->lease_ms;
+    return same_names && !text->heir[0];
 }
 
 /* Writes the text of a new term, or of what the name cannot say, under a name that is ours alone. */
@@ -6445,6 +6461,7 @@ static leader_name_ leader_file_name_for_(const leader_file *f, const leader_ent
     memset(&name, 0, sizeof name);
     name.token = next->token;
     name.renewal = next->renewal;
+    name.lease_ms = (uint64_t)next->lease_ms;
     name.hold_off_ms = (uint64_t)next->hold_off_ms;
     name.stamp_ms = (uint64_t)leader_max_(0, f->host.now_ms(f->host.core));
     return name;

@@ -346,7 +346,9 @@ static leader_result leader_etcd_entry_(leader_etcd *self, const leader_etcd_kv_
     }
     bool good = leader_entry_parse_(kv->value, kv->value_len, found, &root, why, sizeof why);
     if (!good) {
+        int64_t lease_ms = found->lease_ms;     // if that much could be read
         memset(found, 0, sizeof *found);
+        found->lease_ms = lease_ms;
         found->renewal = kv->modified;
     }
     leader_etcd_version_(kv, found->version, sizeof found->version);

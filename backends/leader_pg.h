@@ -231,8 +231,11 @@ static const char leader_pg_update_sql_[] =
     " (SELECT version FROM %s WHERE name = $1 AND version = $15 FOR UPDATE SKIP LOCKED) RETURNING *)"
     " SELECT CASE WHEN $14::text <> '' THEN pg_notify($14::text, row_to_json(w)::text) END FROM w";
 
-/* The columns that decide, as leader.h reads JSON. */
+/* The columns that decide, as leader.h reads JSON. First those that count even if a later one cannot be read:
+   for how long the row keeps others out. */
 static const leader_field_ leader_pg_fields_[] = {
+    {"lease_ms", LEADER_NUMBER_, true, offsetof(leader_entry, lease_ms), "a whole number below 2^53"},
+    {"hold_off_ms", LEADER_NUMBER_, true, offsetof(leader_entry, hold_off_ms), "a whole number below 2^53"},
     {"holder", LEADER_TEXT_, true, offsetof(leader_entry, holder), "at most 255 bytes"},
     {"value", LEADER_TEXT_, true, offsetof(leader_entry, value), "at most 255 bytes"},
     {"heir", LEADER_TEXT_, true, offsetof(leader_entry, heir), "at most 255 bytes"},
@@ -240,9 +243,7 @@ static const leader_field_ leader_pg_fields_[] = {
     {"origin", LEADER_HEX_, true, offsetof(leader_entry, origin), "16 hexadecimal digits"},
     {"seq", LEADER_NUMBER_, true, offsetof(leader_entry, seq), "a whole number below 2^53"},
     {"token", LEADER_NUMBER_, true, offsetof(leader_entry, token), "a whole number below 2^53"},
-    {"renewal", LEADER_NUMBER_, true, offsetof(leader_entry, renewal), "a whole number below 2^53"},
-    {"lease_ms", LEADER_NUMBER_, true, offsetof(leader_entry, lease_ms), "a whole number below 2^53"},
-    {"hold_off_ms", LEADER_NUMBER_, true, offsetof(leader_entry, hold_off_ms), "a whole number below 2^53"}};
+    {"renewal", LEADER_NUMBER_, true, offsetof(leader_entry, renewal), "a whole number below 2^53"}};
 
 /* For people, and to tell two writes apart; one that cannot be read is unknown. */
 static void leader_pg_times_(leader_json_ row, leader_entry *out) {
@@ -289,6 +290,7 @@ static bool leader_pg_parse_(const char *text, char *name, size_t name_cap, lead
         bool there = leader_json_member_(row, field->name, &json);
         if (!there || !leader_field_read_(field, json, out)) {
             snprintf(why, cap, "column %s is not %s", field->name, field->want);
+            memset((char *)out + field->at, 0, sizeof out->lease_ms);   // it says nothing
             out->renewal = leader_hash_(text, len) >> 12;   // another unreadable row is another form
             return false;
         }

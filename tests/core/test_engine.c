@@ -523,6 +523,30 @@ UTEST_F(two, a_corrupt_record_is_replaced_after_a_full_lease) {
     ASSERT_STREQ("ann", table.row.holder);
 }
 
+UTEST_F(two, a_corrupt_record_that_says_its_lease_keeps_it) {
+    snprintf(table.row.version, sizeof table.row.version, "x");
+    table.row.lease_ms = 4 * LEASE_MS;
+    table.next_read = LEADER_E_CORRUPT;
+    ASSERT_EQ(LEADER_E_CORRUPT, ACQUIRE(A));
+    ASSERT_EQ(4 * LEASE_MS + 1, A.seen.expires_in_ms);
+    now_ms += LEASE_MS + 1;
+    table.next_read = LEADER_E_CORRUPT;
+    ASSERT_EQ(LEADER_E_CORRUPT, ACQUIRE(A));
+    now_ms += 3 * LEASE_MS;
+    table.next_read = LEADER_E_CORRUPT;
+    ASSERT_EQ(LEADER_OK, ACQUIRE(A));
+}
+
+UTEST_F(two, a_corrupt_record_that_is_gone_is_no_release) {
+    snprintf(table.row.version, sizeof table.row.version, "x");
+    table.row.lease_ms = 4 * LEASE_MS;
+    table.next_read = LEADER_E_CORRUPT;
+    ASSERT_EQ(LEADER_E_CORRUPT, ACQUIRE(A));
+    memset(&table.row, 0, sizeof table.row);
+    ASSERT_EQ(LEADER_OK, ACQUIRE(A));
+    ASSERT_EQ(4 * LEASE_MS, A.seen.hold_off_ms);
+}
+
 UTEST_F(two, another_process_of_our_name_is_reported) {
     candidate twin;
     join(&twin, "ann", 0xc);

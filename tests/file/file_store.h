@@ -126,12 +126,13 @@ typedef struct record {
     const char *holder, *duration, *boot;
     uint64_t token, nonce, seq, renewal, time_namespace, lock_device, lock_inode, hold_off_ms;
     int64_t stamp_ms;
+    uint64_t lease_ms;                              // as its name says it; duration: as its text does
 } record;
 
 static MAYBE_UNUSED record record_of(const char *holder, uint64_t token, int64_t stamp_ms) {
     static char boot[40];
     record r = {holder, "3s", boot, token,   UINT64_C(0x5eed5eed5eed5eed), 1, 7, this_time_namespace(),
-                0,      0,    0,    stamp_ms};
+                0,      0,    0,    stamp_ms, 3000};
     this_boot(boot);
     return r;
 }
@@ -155,9 +156,9 @@ static MAYBE_UNUSED bool record_put_text(const store *s, const record *r, const 
     mkdir(s->dir, 0700);
     store_remove_tree(in_dir(s, "record"));
     mkdir(in_dir(s, "record"), 0700);
-    snprintf(name, sizeof name, "record/%llu.%016llx-1.%llx.%llx.%llx", (unsigned long long)r->token,
+    snprintf(name, sizeof name, "record/%llu.%016llx-1.%llx.%llx.%llx.%llx", (unsigned long long)r->token,
              (unsigned long long)r->nonce, (unsigned long long)r->renewal, (unsigned long long)r->stamp_ms,
-             (unsigned long long)r->hold_off_ms);
+             (unsigned long long)r->lease_ms, (unsigned long long)r->hold_off_ms);
     snprintf(term, sizeof term, "term.%016llx.1", (unsigned long long)r->nonce);
     return file_put(in_dir(s, term), text, len) && file_put(in_dir(s, name), "", 0);
 }

@@ -248,6 +248,7 @@ UTEST_F(file, a_record_is_observed_for_its_own_duration_not_for_ours) {
     record r = record_of("a", 500, 1);
     r.boot = "";
     r.duration = "60500ms";
+    r.lease_ms = 60500;
     observed(utest_result, W, &r, 60500);
 }
 UTEST_F(file, an_observed_record_that_changes_is_observed_afresh) {
@@ -615,6 +616,38 @@ UTEST_F(file, a_directory_of_version_1_0_is_refused_and_left_alone) {
     EXPECT_EQ(LEADER_E_CONFIG, stats(W, 0).last_error);
     EXPECT_TRUE(said(W, 0, "was written by leader.h 1.0: stop its candidates, then rm -r '"));
     EXPECT_TRUE(file_exists(in_dir(&W->s, "1763256499000")));
+}
+
+/* The holder has a lease of 60 s and believes in it; its text is gone. The name still says how long. */
+static void lost_text(int *utest_result, struct file *w, record *r) {
+    ASSERT_TRUE(record_put(&w->s, r));
+    ASSERT_EQ(0, unlink(term_name(&w->s)));
+    join(utest_result, w, 0, "b");
+    int64_t first_look = clock_ms + 1;
+    ASSERT_GT(until_leads(w, 0, 80000), 0);
+    EXPECT_GT(clock_ms, first_look + 60000);
+    EXPECT_TRUE(said(w, 0, "cannot be read: term.5eed5eed5eed5eed.1 is missing"));
+}
+UTEST_F(file, a_record_whose_text_is_lost_keeps_its_own_lease) {
+    record r = record_of("a", 500, 1);
+    r.lease_ms = 60000;
+    lost_text(utest_result, W, &r);
+}
+UTEST_F(file, a_record_whose_text_is_lost_keeps_its_hold_off) {
+    record r = record_of("a", 500, 1);
+    r.hold_off_ms = 60000;
+    lost_text(utest_result, W, &r);
+}
+UTEST_F(file, a_record_that_lost_its_text_and_then_its_name_is_no_release) {
+    record r = record_of("a", 500, 1);
+    r.lease_ms = 60000;
+    ASSERT_TRUE(record_put_text(&W->s, &r, "", 0));
+    join(utest_result, W, 0, "b");
+    run_ms(W, 1000);
+    store_remove_tree(W->s.dir);
+    int64_t gone = clock_ms;
+    ASSERT_GT(until_leads(W, 0, 130000), 0);
+    EXPECT_GT(clock_ms, gone + 60000);
 }
 
 /* ---- observers --------------------------------------------------------------------------------- */
@@ -1936,6 +1969,7 @@ UTEST_F(file, fields_that_others_added_and_white_space_do_no_harm) {
     char leader[LEADER_IDENTITY_MAX + 1];
     record r = record_of("a", 5, 1);
     r.boot = "elsewhere";
+    r.lease_ms = 62 * 60000;
     ASSERT_TRUE(record_put_text(&W->s, &r, text, strlen(text)));
     join(utest_result, W, 0, "b");
     run_ms(W, 1);

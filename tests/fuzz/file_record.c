@@ -53,6 +53,7 @@ static bool record_name(json_span part, char *name, size_t cap, leader_name_ *pa
     leader_name_text_(parsed, again, sizeof again);
     MUST(strcmp(name, again) == 0 && strlen(again) < sizeof again - 1);
     MUST(parsed->token > 0 && parsed->token <= LEADER_TOKEN_MAX_
+         && parsed->lease_ms > 0 && parsed->lease_ms <= (uint64_t)LEADER_TIME_MAX_MS_
          && parsed->hold_off_ms <= (uint64_t)LEADER_TIME_MAX_MS_);
     return true;
 }
@@ -82,13 +83,14 @@ static bool record_text(json_span part, leader_term_ *term) {
 }
 
 /* From when on may somebody else lead? INT64_MIN: at once. A stamp of this very boot counts from the
-   stamp. */
+   stamp. A record that cannot be read counts for its lease or ours, whichever is longer. */
 static int64_t record_free_at(bool readable, const leader_term_ *term, const leader_name_ *name,
                               int64_t now) {
     bool ours = readable && term->entry.nonce == name->nonce;
-    int64_t from = now, length = ours ? term->entry.lease_ms : RECORD_LEASE_MS;
+    int64_t from = now, length = (int64_t)name->lease_ms;
     if (ours && (name->released || !term->entry.holder[0])) return INT64_MIN;
-    if (ours && (int64_t)name->hold_off_ms > length) length = (int64_t)name->hold_off_ms;
+    if (!ours && length < RECORD_LEASE_MS) length = RECORD_LEASE_MS;
+    if ((int64_t)name->hold_off_ms > length) length = (int64_t)name->hold_off_ms;
     bool shared = ours && strcmp(term->boot_id, "boot") == 0 && term->time_namespace == 7;
     if (shared && name->stamp_ms > 0 && (int64_t)name->stamp_ms <= now) from = (int64_t)name->stamp_ms;
     return from + length;
