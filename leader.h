@@ -6336,13 +6336,15 @@ static bool leader_file_has_text_(int dir, const leader_name_ *name) {
     return leader_fs_stat_at_(dir, file, &st) || errno != ENOENT;
 }
 
-/* Does what was open as dir and records while we wrote still stand at the path? */
-static leader_result leader_file_in_place_(leader_file *f, int dir, int records) {
-    leader_result result = leader_file_is_(LEADER_HERE_, f->dir, dir);
-    if (result == LEADER_OK) {
-        result = leader_file_is_(dir, leader_file_record_, records);
+/* Does the directory into which we wrote this name still stand at the path? The name is in no other one. */
+static leader_result leader_file_in_place_(leader_file *f, const char *record) {
+    char path[sizeof f->dir + LEADER_ENTRY_VERSION_MAX + 10];
+    leader_stat_ st;
+    snprintf(path, sizeof path, "%s/%s/%s", f->dir, leader_file_record_, record);
+    if (leader_fs_stat_at_(LEADER_HERE_, path, &st)) {
+        return LEADER_OK;
     }
-    return result == LEADER_E_IO ? leader_file_errno_(f, "cannot look into", f->dir) : result;
+    return errno == ENOENT ? LEADER_LOST : leader_file_errno_(f, "cannot look into", f->dir);
 }
 
 /* The comparison and the swap. OK: it counts. LOST: somebody was first. *records stays open. */
@@ -6355,7 +6357,7 @@ static leader_result leader_file_swap_(leader_file *f, int dir, const char *from
     if (!leader_fs_swap_(*records, from, to)) {
         return errno == ENOENT ? LEADER_LOST : leader_file_errno_(f, "cannot rename the record in", f->dir);
     }
-    return leader_file_in_place_(f, dir, *records);
+    return leader_file_in_place_(f, to);
 }
 
 static void leader_file_unmake_name_(void *to, int dir, const char *name) {
@@ -6389,7 +6391,7 @@ static leader_result leader_file_create_(leader_file *f, int dir, const char *to
     made = made && empty >= 0;
     leader_file_shut_(&empty);
     if (made && leader_fs_put_dir_(dir, *records, fresh, leader_file_record_)) {
-        return leader_file_in_place_(f, dir, *records);
+        return leader_file_in_place_(f, to);
     }
     bool taken = made && (errno == ENOTEMPTY || errno == EEXIST || errno == ENOENT);
     leader_result result = LEADER_LOST;
