@@ -5533,27 +5533,6 @@ static void leader_file_list_name_(void *to, int dir, const char *name) {
     }
 }
 
-static void leader_file_find_old_(void *to, int dir, const char *name) {
-    bool *found = (bool *)to;
-    (void)dir;
-    *found = *found || name[strspn(name, "0123456789")] == 0;
-}
-
-/* There is no record. A directory of version 1.0 kept its records right here: hands off. */
-static leader_result leader_file_refuse_old_(leader_file *f, int dir) {
-    bool old = false;
-    if (!leader_fs_names_(dir, leader_file_find_old_, &old)) {
-        return leader_file_errno_(f, "cannot list", f->dir);
-    }
-    if (!old) {
-        return LEADER_LOST;
-    }
-    const char *shown = leader_file_tail_(f->dir);
-    return leader_file_fail_(f, LEADER_E_CONFIG,
-                             "%s was written by leader.h 1.0: stop its candidates, then rm -r '%s'",
-                             shown, shown);
-}
-
 /* The name that is the record. OK, LOST (there is none), E_*. Two names are what a listing in parts
    sees while a record is renamed; if they stay, somebody made the second by hand. */
 static leader_result leader_file_find_(leader_file *f, int dir, char record[LEADER_ENTRY_VERSION_MAX + 1]) {
@@ -5562,7 +5541,7 @@ static leader_result leader_file_find_(leader_file *f, int dir, char record[LEAD
         memset(&listing, 0, sizeof listing);
         int records = leader_fs_open_(dir, leader_file_record_, LEADER_OPEN_DIR_, 0);
         if (records < 0 && errno == ENOENT) {
-            return leader_file_refuse_old_(f, dir);
+            return LEADER_LOST;
         }
         bool listed = records >= 0 && leader_fs_names_(records, leader_file_list_name_, &listing);
         leader_result result = listed ? LEADER_OK : leader_file_errno_(f, "cannot list record/ in", f->dir);
@@ -6795,14 +6774,6 @@ static void leader_file_close_(void *self) {
     f->ready = false;
 }
 
-static bool leader_file_is_slash_(char c) {
-#if defined(_WIN32)
-    return c == '/' || c == '\\';
-#else
-    return c == '/';
-#endif
-}
-
 LEADER_API leader_backend leader_file_backend(leader_file *f, const char *path) {
     leader_register store;
     memset(&store, 0, sizeof store);
@@ -6820,7 +6791,7 @@ LEADER_API leader_backend leader_file_backend(leader_file *f, const char *path) 
         f->wrong = "leader_file_backend: path is missing";
     } else if (n > LEADER_PATH_MAX) {
         f->wrong = "leader_file_backend: path is longer than LEADER_PATH_MAX (1023)";
-    } else if (leader_file_is_slash_(path[n - 1])) {
+    } else if (leader_fs_separates_(path[n - 1])) {
         f->wrong = "leader_file_backend: path names a directory; name the file in it";
     } else {
         memcpy(f->path, path, n + 1);

@@ -607,16 +607,6 @@ UTEST_F(file, another_name_among_the_records_is_refused_and_stays) {
     unlink(in_dir(&W->s, "record/notes.txt"));
     EXPECT_GE(until_leads(W, 0, 4 * L), 0);
 }
-UTEST_F(file, a_directory_of_version_1_0_is_refused_and_left_alone) {
-    ASSERT_EQ(0, mkdir(W->s.dir, 0700));
-    ASSERT_TRUE(file_put(in_dir(&W->s, "1763256499000"), "{}", 2));
-    join(utest_result, W, 0, "b");
-    run_ms(W, 3 * L);
-    EXPECT_FALSE(leads(W, 0));
-    EXPECT_EQ(LEADER_E_CONFIG, stats(W, 0).last_error);
-    EXPECT_TRUE(said(W, 0, "was written by leader.h 1.0: stop its candidates, then rm -r '"));
-    EXPECT_TRUE(file_exists(in_dir(&W->s, "1763256499000")));
-}
 
 /* The holder has a lease of 60 s and believes in it; its text is gone. The name still says how long. */
 static void lost_text(int *utest_result, struct file *w, record *r) {
