@@ -4676,6 +4676,7 @@ LEADER_API int leader_file_lock_fd(const leader_file *f) {
 
 enum { LEADER_FILE_TEXT_MAX_ = 8192, LEADER_FILE_NAME_MAX_ = 48, LEADER_FILE_TRIES_ = 16 };
 static const char leader_file_record_[] = "record";
+static const char leader_file_released_[] = ".released";   // the end of a record's name
 
 /* -- errors -- */
 
@@ -5286,32 +5287,52 @@ static void leader_name_text_(const leader_name_ *name, char *buf, size_t cap) {
              (unsigned long long)name->nonce, (unsigned long long)name->draft,
              (unsigned long long)name->renewal, (unsigned long long)name->stamp_ms,
              (unsigned long long)name->lease_ms, (unsigned long long)name->hold_off_ms,
-             name->released ? ".released" : "");
+             name->released ? leader_file_released_ : "");
+}
+
+/* One number of a name; answers where it ends, or NULL: it is more than `most`, or would not be written like
+   this: in lower case, and no zero in front unless it is filled up to `width` digits. */
+static const char *leader_name_number_(const char *text, unsigned base, size_t width, uint64_t most,
+                                       uint64_t *out) {
+    static const char digits[] = "0123456789abcdef";
+    size_t length = strspn(text, digits);
+    uint64_t number = 0;
+    for (size_t i = 0; i < length; i++) {
+        uint64_t digit = (uint64_t)(strchr(digits, text[i]) - digits);
+        if (digit >= base || number > (most - digit) / base) {
+            return NULL;
+        }
+        number = number * base + digit;
+    }
+    *out = number;
+    bool filled = width > 0 && length == width;
+    bool shortest = width == 0 && (length == 1 || (length > 1 && text[0] != '0'));
+    return filled || shortest ? text + length : NULL;
 }
 
 /* A name has one spelling: one that would not be written like this is no record. */
 static bool leader_name_parse_(const char *text, leader_name_ *name) {
-    const uint64_t longest_ms = (uint64_t)LEADER_TIME_MAX_MS_;
-    unsigned long long token, nonce, draft, renewal, stamp_ms, lease_ms, hold_off_ms;
-    char again[LEADER_ENTRY_VERSION_MAX + 1];
-    int fields = sscanf(text, "%16llu.%16llx-%8llx.%14llx.%14llx.%10llx.%10llx", &token, &nonce, &draft,
-                        &renewal, &stamp_ms, &lease_ms, &hold_off_ms);
-    if (fields != 7) {
-        return false;
+    static const struct { size_t at; unsigned base, width; uint64_t most; char end; } fields[] = {
+        {offsetof(leader_name_, token), 10, 0, LEADER_TOKEN_MAX_, '.'},
+        {offsetof(leader_name_, nonce), 16, 16, UINT64_MAX, '-'},
+        {offsetof(leader_name_, draft), 16, 0, UINT32_MAX, '.'},
+        {offsetof(leader_name_, renewal), 16, 0, (UINT64_C(1) << 56) - 1, '.'},
+        {offsetof(leader_name_, stamp_ms), 16, 0, (UINT64_C(1) << 56) - 1, '.'},
+        {offsetof(leader_name_, lease_ms), 16, 0, (uint64_t)LEADER_TIME_MAX_MS_, '.'},
+        {offsetof(leader_name_, hold_off_ms), 16, 0, (uint64_t)LEADER_TIME_MAX_MS_, 0}};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        uint64_t *to = (uint64_t *)(void *)((char *)name + fields[i].at);
+        text = leader_name_number_(text, fields[i].base, fields[i].width, fields[i].most, to);
+        bool last = fields[i].end == 0;
+        bool ended = text && (last || *text == fields[i].end);
+        if (!ended) {
+            return false;
+        }
+        text += last ? 0 : 1;
     }
-    memset(name, 0, sizeof *name);
-    name->token = token;
-    name->nonce = nonce;
-    name->draft = draft;
-    name->renewal = renewal;
-    name->stamp_ms = stamp_ms;
-    name->lease_ms = lease_ms;
-    name->hold_off_ms = hold_off_ms;
-    name->released = strchr(text, 'r') != NULL;
-    leader_name_text_(name, again, sizeof again);
-    bool possible = token > 0 && token <= LEADER_TOKEN_MAX_ && lease_ms > 0;
-    possible = possible && lease_ms <= longest_ms && hold_off_ms <= longest_ms;
-    return possible && strcmp(text, again) == 0;
+    name->released = *text != 0;
+    bool ends = !name->released || strcmp(text, leader_file_released_) == 0;
+    return ends && name->token > 0 && name->lease_ms > 0;
 }
 
 /* What a process has one of: "lock.", "copy.", "new." */
@@ -6557,18 +6578,17 @@ static void leader_file_say_copy_(leader_file *f) {
 
 /* The nonce in a name such as "lock.<nonce>" or "term.<nonce>.<n>": no other spelling is ours. */
 static bool leader_file_nonce_of_(const char *name, const char *kind, uint64_t *nonce) {
-    enum { DIGITS = 16 };
-    char digits[DIGITS + 1];
     size_t n = strlen(kind);
-    if (strncmp(name, kind, n) != 0 || strlen(name) < n + DIGITS) {
+    uint64_t draft;
+    if (strncmp(name, kind, n) != 0) {
         return false;
     }
-    const char *rest = name + n + DIGITS;
-    bool numbered = rest[0] == '.' && rest[1] != 0 && rest[1 + strspn(rest + 1, "0123456789abcdef")] == 0;
-    bool shaped = strcmp(kind, "term.") == 0 ? numbered : rest[0] == 0;
-    memcpy(digits, name + n, DIGITS);
-    digits[DIGITS] = 0;
-    return shaped && leader_hex64_parse_(digits, nonce);
+    const char *rest = leader_name_number_(name + n, 16, 16, UINT64_MAX, nonce);
+    bool numbered = strcmp(kind, "term.") == 0;
+    if (rest && numbered) {
+        rest = *rest == '.' ? leader_name_number_(rest + 1, 16, 0, UINT64_MAX, &draft) : NULL;
+    }
+    return rest && *rest == 0;
 }
 
 typedef struct leader_sweep_ {
