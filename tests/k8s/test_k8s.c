@@ -2149,6 +2149,22 @@ UTEST_F(fault, a_watch_that_is_behind_is_replaced) {
     WAIT(leads(b));                                                // the new one tells at once
 }
 
+/* As into a connection that died in silence. */
+UTEST_F(fault, a_watch_that_is_never_answered_is_asked_for_again) {
+    ABC;
+    a->where.no_watch = true;
+    OPEN(a);
+    WAIT(leads(a));
+    ASSERT_TRUE(FAULT("{\"do\":\"hang\",\"match\":{\"verb\":\"watch\"},\"times\":1}"));
+    OPEN(b);
+    for (int k = 0; k < 100 && !watching(b); k++) { settle(); skip_ms(500); pump_ms(5); }
+    EXPECT_TRUE(watching(b));
+    EXPECT_EQ(2, counted("watch", -1));
+    settle();
+    leader_stop(&a->me);
+    WAIT(leads(b));
+}
+
 /* A leader watches its own Lease: no renewal is waited for. */
 UTEST_F(fault, a_holder_emptied_by_hand_ends_the_term_at_once) {
     ABC;
