@@ -373,7 +373,8 @@ typedef struct leader_config {
     int     renew_retries;          // -1: until the deadline; n: then step down; LEADER_NO_RETRIES
     int64_t retry_ms;               // min(2000, renew_ms): between attempts of a standby
     int64_t retry_max_ms;           // 60000: ceiling of the back-off while the store answers with errors
-    int64_t request_timeout_ms;     // (renew_deadline_ms - renew_ms) / 2; cut to what is left of the term
+    // (renew_deadline_ms - renew_ms) / 2; cut to what is left of the term, and for a standby in a silence
+    int64_t request_timeout_ms;
     int64_t drain_timeout_ms;       // no limit; past it the lease is left to expire, not released
     int64_t defer_ms;               // 0: on a free lease, let other candidates go first for this long
     bool    keep_lease_on_stop;     // false: released on stop, once drained
