@@ -285,7 +285,7 @@ $(OUT)/plain/test_%: test_%.c $(HEADERS) Makefile | $(OUT)/plain
 	$(CC) $(C_FLAGS) $(UTEST_FLAGS) $< -o $@ $(LDFLAGS) $(LIBS)
 
 # The simulator and the bench are for speed. The linker sends the simulator's system calls to its own file system.
-SIM_CALLS := chmod clock_gettime close fchmod fchown fcntl fstat fstatat fstatfs fsync inotify_add_watch inotify_init1 inotify_rm_watch link \
+SIM_CALLS := chmod clock_gettime close fchmod fchown fcntl fstat fstatat fstatfs fsync getpid inotify_add_watch inotify_init1 inotify_rm_watch link \
              linkat lseek lstat mkdir mkdirat open openat poll pwrite read renameat stat syscall unlink unlinkat write
 $(OUT)/sim: CFLAGS = -O2 -g
 $(OUT)/sim: tests/sim/sim.c $(HEADERS) Makefile | $(OUT)

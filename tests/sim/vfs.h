@@ -585,6 +585,7 @@ int     __wrap_fcntl(int fd, int command, ...);
 int     __wrap_inotify_init1(int flags);
 int     __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);
 int     __wrap_clock_gettime(clockid_t id, struct timespec *t);
+pid_t   __wrap_getpid(void);
 int     __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int     __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 
@@ -770,6 +771,11 @@ int __wrap_inotify_rm_watch(int fd, int watch) {
     if (!f || f->kind != VFS_NOTIFY || f->watched != watch) return vfs_refuse(EINVAL);
     f->watched = -1;
     return 0;
+}
+
+// nobody forks here, and a tenth of the time went into this call
+pid_t __wrap_getpid(void) {
+    return 1;
 }
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *t) {
