@@ -721,7 +721,8 @@ struct leader_file {
     bool          holds;            // the record is ours, as far as we know
 
     /* the copy at the path */
-    bool          copy_due, said_copy;
+    int           copy_dir;         // the directory, open until the copy is made; -1: none is due
+    bool          said_copy;
     uint64_t      copy_inode;
     int64_t       copy_ns;
 
@@ -5425,10 +5426,10 @@ static bool leader_file_dress_(const leader_file *f, int fd, int mode) {
     if (fstat(fd, &st) != 0) {
         return false;
     }
-    bool root = geteuid() == 0;
-    bool gives = root && (st.st_uid != f->owner || st.st_gid != f->group);
+    bool differs = st.st_uid != f->owner || st.st_gid != f->group;
+    bool gives = differs && geteuid() == 0;
     bool shares = (mode & 070) && st.st_gid != f->group && leader_file_in_group_(f->group);
-    uid_t owner = root ? (uid_t)f->owner : (uid_t)-1;
+    uid_t owner = gives ? (uid_t)f->owner : (uid_t)-1;
     if ((gives || shares) && fchown(fd, owner, f->group) != 0) {
         return false;
     }
@@ -6337,12 +6338,17 @@ static bool leader_file_has_text_(int dir, const leader_name_ *name) {
     return leader_fs_stat_at_(dir, file, &st) || errno != ENOENT;
 }
 
-/* Does the directory into which we wrote this name still stand at the path? The name is in no other one. */
-static leader_result leader_file_in_place_(leader_file *f, const char *record) {
+/* Is this the record at the path? A name is in one directory only: then the one into which we wrote it
+   still stands there. */
+static bool leader_file_stands_(const leader_file *f, const char *record) {
     char path[sizeof f->dir + LEADER_ENTRY_VERSION_MAX + 10];
     leader_stat_ st;
     snprintf(path, sizeof path, "%s/%s/%s", f->dir, leader_file_record_, record);
-    if (leader_fs_stat_at_(LEADER_HERE_, path, &st)) {
+    return leader_fs_stat_at_(LEADER_HERE_, path, &st);
+}
+
+static leader_result leader_file_in_place_(leader_file *f, const char *record) {
+    if (leader_file_stands_(f, record)) {
         return LEADER_OK;
     }
     return errno == ENOENT ? LEADER_LOST : leader_file_errno_(f, "cannot look into", f->dir);
@@ -6632,20 +6638,10 @@ static void leader_file_sweep_(leader_file *f, int dir) {
     }
 }
 
-/* What can wait for the tick after a write, as long as nobody else has written since. */
-static void leader_file_follow_up_(leader_file *f) {
+static void leader_file_copy_(leader_file *f, int dir) {
     char text[LEADER_FILE_TEXT_MAX_];
-    char record[LEADER_ENTRY_VERSION_MAX + 10];
     char draft[LEADER_FILE_NAME_MAX_];
     leader_stat_ st;
-    int dir = leader_fs_open_(LEADER_HERE_, f->dir, LEADER_OPEN_DIR_, 0);
-    f->copy_due = false;
-    snprintf(record, sizeof record, "%s/%s", leader_file_record_, f->written.version);
-    bool present = dir >= 0 && leader_fs_stat_at_(dir, record, &st);
-    if (!present) {
-        leader_file_shut_(&dir);
-        return;                     // somebody else has written since, and copies for itself
-    }
     leader_file_own_name_(draft, "copy.", f->nonce);
     size_t len = leader_file_text_(f, &f->written, f->written_ms, text, sizeof text);
     int fd = leader_file_draft_(f, dir, draft, text, len);
@@ -6659,11 +6655,19 @@ static void leader_file_follow_up_(leader_file *f) {
         leader_fs_remove_(dir, draft);
     }
     leader_file_shut_(&fd);
-    if (f->sweep_due) {
-        f->sweep_due = false;
-        leader_file_sweep_(f, dir);
+}
+
+/* What can wait for the tick after a write. Whoever has written since copies for itself. */
+static void leader_file_follow_up_(leader_file *f) {
+    bool ours = f->copy_dir >= 0 && leader_file_stands_(f, f->written.version);
+    if (ours) {
+        leader_file_copy_(f, f->copy_dir);
     }
-    leader_file_shut_(&dir);
+    if (ours && f->sweep_due) {
+        f->sweep_due = false;
+        leader_file_sweep_(f, f->copy_dir);
+    }
+    leader_file_shut_(&f->copy_dir);
 }
 
 static leader_result leader_file_write_(void *self, const leader_call *call, const leader_entry *next,
@@ -6681,22 +6685,22 @@ static leader_result leader_file_write_(void *self, const leader_call *call, con
         f->written_ms = f->host.now_ms(f->host.core);
         f->holds = stored->holder[0] != 0;
         f->sweep_due = f->sweep_due || call->begins;
-        f->copy_due = true;
+        leader_file_shut_(&f->copy_dir);
+        f->copy_dir = dir;
         f->host.due(f->host.core);
+    } else {
+        leader_file_shut_(&dir);
     }
     if (result == LEADER_OK && !f->holds) {
         leader_file_tell_release_(f);
     }
-    leader_file_shut_(&dir);
     return result;
 }
 
 static leader_news leader_file_notice_(void *self, leader_entry *found) {
     leader_file *f = (leader_file *)self;
     (void)found;
-    if (f->copy_due) {
-        leader_file_follow_up_(f);
-    }
+    leader_file_follow_up_(f);
     if (f->holds) {
         leader_file_deafen_(f);
     }
@@ -6747,6 +6751,7 @@ static const char *leader_file_open_(void *self, const leader_host *host) {
     f->host = *host;
     f->notify_fd = -1;
     f->lock_fd = -1;
+    f->copy_dir = -1;
     f->watch = -1;
     return NULL;
 }
@@ -6780,9 +6785,7 @@ static void leader_file_drop_lock_(leader_file *f, int dir) {
 
 static void leader_file_close_(void *self) {
     leader_file *f = (leader_file *)self;
-    if (f->copy_due) {
-        leader_file_follow_up_(f);
-    }
+    leader_file_follow_up_(f);
     leader_file_deafen_(f);
     if (f->lock_fd >= 0 || f->unsettled) {
         int dir = leader_fs_open_(LEADER_HERE_, f->dir, LEADER_OPEN_DIR_, 0);

@@ -746,6 +746,14 @@ static void forget_by_restoring_an_older_holder(struct file *w) {
     forget_record(w);
     record_put(&w->s, &r);
 }
+UTEST_F(file, what_was_moved_away_before_its_copy_is_not_copied) {
+    join(utest_result, W, 0, "a");
+    leader_tick(&W->nodes[0].l);
+    ASSERT_TRUE(leads(W, 0));
+    forget_by_replacing(W);
+    leader_tick(&W->nodes[0].l);
+    EXPECT_FALSE(file_exists(W->s.path));
+}
 UTEST_F(file, the_record_removed_is_no_release) {
     forgets(utest_result, W, forget_record, true);
 }

@@ -552,15 +552,15 @@ static void every_point(int *utest_result, int how, int least_calls) {
     munmap(b, sizeof *b);
 }
 
-UTEST(file_stop, stopped_at_any_point_of_a_write_it_blocks_nobody) { every_point(utest_result, STOP, 12); }
+UTEST(file_stop, stopped_at_any_point_of_a_write_it_blocks_nobody) { every_point(utest_result, STOP, 10); }
 UTEST(file_stop, killed_at_any_point_of_a_write_it_is_succeeded_at_once) {
-    every_point(utest_result, KILL, 12);
+    every_point(utest_result, KILL, 10);
 }
 UTEST(file_stop, refused_any_system_call_it_recovers_and_never_leads_falsely) {
 #if !defined(__x86_64__)
     UTEST_SKIP("refusing a system call is written for x86-64");
 #else
-    every_point(utest_result, FAIL, 12);
+    every_point(utest_result, FAIL, 10);
 #endif
 }
 
