@@ -379,6 +379,29 @@ UTEST(settings, come_from_the_environment_of_etcdctl) {
     ASSERT_STREQ("/leader/job", store.key);
 }
 
+static void unlogged(void *core, leader_level level, const char *text) {
+    (void)core;
+    (void)level;
+    (void)text;
+}
+
+UTEST(record, that_cannot_be_read_may_still_say_its_lease) {
+    static const char text[] = "{\"holder\": \"a\", \"renewTime\": \"2026-11-16T01:28:19Z\","
+                               " \"leaseDuration\": \"60s\", \"token\": -1}";
+    static leader_etcd self;
+    static leader_etcd_kv_ kv;
+    leader_entry found;
+    self.host.log = unlogged;
+    kv.there = true;
+    kv.modified = 7;
+    kv.value_len = sizeof text - 1;
+    memcpy(kv.value, text, sizeof text);
+    ASSERT_EQ(LEADER_E_CORRUPT, leader_etcd_entry_(&self, &kv, &found));
+    ASSERT_EQ(60000, found.lease_ms);
+    ASSERT_STREQ("", found.holder);
+    ASSERT_TRUE(found.version[0] != 0);
+}
+
 UTEST(base64, goes_there_and_back) {
     char text[64];
     char back[64];

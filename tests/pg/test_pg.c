@@ -849,6 +849,31 @@ UTEST_F(pg, tls_verifies_the_name_beside_hostaddr) {
     pg_sql(&server, "SELECT pg_reload_conf()");
 }
 
+/* ---- rows that cannot be read ------------------------------------------------------------------ */
+
+static bool reads_row(const char *lease, const char *token, leader_entry *found) {
+    char text[400], name[64], why[100];
+    snprintf(text, sizeof text,
+             "{\"name\": \"job\", \"version\": \"v\", \"holder\": \"a\", \"value\": \"\", \"heir\": \"\", "
+             "\"nonce\": \"00000000000000ab\", \"origin\": \"00000000000000ab\", \"seq\": 1, \"token\": %s, "
+             "\"renewal\": 1, \"lease_ms\": %s, \"hold_off_ms\": 0}", token, lease);
+    return leader_pg_parse_(text, name, sizeof name, found, why, sizeof why);
+}
+
+UTEST(row, that_cannot_be_read_may_still_say_its_lease) {
+    leader_entry found;
+    ASSERT_TRUE(reads_row("60000", "1", &found));
+    ASSERT_FALSE(reads_row("60000", "-1", &found));
+    ASSERT_EQ(60000, found.lease_ms);
+    ASSERT_STREQ("v", found.version);
+}
+
+UTEST(row, whose_lease_cannot_be_read_says_none) {
+    leader_entry found;
+    ASSERT_FALSE(reads_row("9999999999999999999", "1", &found));
+    ASSERT_EQ(0, found.lease_ms);
+}
+
 UTEST_STATE();
 
 int main(int argc, char **argv) {
