@@ -28,8 +28,10 @@
 
    WHAT IT PROMISES beyond leader.h's own rules
    - A server that forgets is not a release. DEL by hand, eviction, FLUSHALL, a restart without data:
-     candidates that had seen the holder wait out a full lease before one of them leads. (A candidate that
-     has seen nothing cannot tell an emptied server from a new one: cautious_start makes it wait as well.)
+     candidates that had seen the holder wait out a full lease, the longest that they have seen, before
+     anybody leads. (A candidate that has seen nothing cannot tell an emptied server from a new one:
+     cautious_start makes it wait as well. Nobody can wait for a longer lease than any that it has seen or
+     heard of: give all candidates of an election one lease_ms.)
    - Tokens rise even then, unless the server's clock was set back: a new token is never below that clock
      in milliseconds.
    - A late, repeated or overtaken request can neither free nor extend a later term.
@@ -59,9 +61,10 @@
          "token seq nonce lease_ms identity", or with a value "token seq nonce lease_ms/LENGTH VALUE
          identity", with the rest of the lease as its time to live
      HGETALL prefix:leader:name:witness:{prefix:leader:name}
-         t (the last token), lease (its length in ms) and, after a release, rel. It lives for one day or
-         100 leases, whichever is longer, from the last renewal: names that are no longer used leave
-         nothing behind. (A key with a hash tag of its own, {app}:leader:name, has its witness at
+         t (the last token), lease (its length in ms), born (its mark: when it was made, and by whom) and,
+         after a release, rel; while a forgotten lease is waited for, till. It lives for one day or 100
+         leases, whichever is longer, from the last renewal: names that are no longer used leave nothing
+         behind. (A key with a hash tag of its own, {app}:leader:name, has its witness at
          {app}:leader:name:witness.)
      Releases are published on the channel prefix:leader:name@db.
      ACL SETUSER app on >secret ~prefix:* &prefix:* +eval +evalsha +get +set +pttl +pexpire +del
@@ -308,6 +311,8 @@ struct leader_redis_client {
     leader_redis_election *bucket[LEADER_REDIS_BUCKETS_];     // by channel, for notices
 };
 
+enum { LEADER_REDIS_MARK_MAX_ = 16 + 1 + 16 + 1 + 20 };       // "ms nonce seq"
+
 typedef struct leader_redis_record_ {   // "token seq nonce lease_ms[/length value] holder", as the key has it
     uint64_t token, seq, nonce;
     int64_t  lease_ms;
@@ -338,6 +343,7 @@ struct leader_redis_election {
     char     next_value[LEADER_VALUE_MAX + 1];
     uint64_t settled_seq;               // of the last request that was answered
     int64_t  longest_ms;                // longest lease seen
+    char     born[LEADER_REDIS_MARK_MAX_ + 1];                // the mark of the witness; "": not seen
     int64_t  sent_ms;
     int64_t  held_until_ms;             // nobody can take the lease before, as far as the last look goes
     unsigned serial;                    // of the last request sent
@@ -400,16 +406,28 @@ extern "C" {
          11 the longest lease that the caller has seen   12 '1': reclaim   13 the channel
          14 acquire: "" or "/length value" for the record; renew: "" or the record with another value;
          release: "" or "ms heir", which the others let go first for that long
-   Answer: {word, token, ms until others may take it, length of the lease in ms, record, and to know whose it
-   is: key, nonce, seq}.
+         15 the mark of the witness that the caller knows; "": none; "0": none, and it starts cautiously
+   Answer: {word, token, ms until others may take it, length of the lease in ms, record, to know whose it is:
+   key, nonce, seq, and the mark of the witness; "": it was not read}.
 
    The record changes within a term only if its value does, so one comparison settles what stood there before
    and still does. A new value is sent until that was answered, so that 6 or 14 is what stands there. A
    renewal then sets two times to live; a standby's look reads one, and the answer is SAME.
 
-   The witness (t, lease, rel, heir) lives `life` from the last renewal or release. So its time to live also
-   tells how long ago that was: a lease key that is gone although no full lease has passed was deleted or
-   evicted, and WAIT is the answer.
+   The witness (t, lease, rel, heir, born, till, doubt) lives `life` from the last renewal or release. So its
+   time to live also tells how long ago that was: a lease key that is gone although no full lease has passed
+   was deleted or evicted, and WAIT is the answer.
+
+   `born` is the witness's mark: when it was made, and by which request. A caller that knows another one has
+   seen a server that has forgotten everything since, and of whose holder this witness knows nothing: it was
+   made by a newcomer, or by a late request of one that has long given it up, perhaps for a shorter lease.
+   What that holder had last was granted before the mark was made, so it leads no longer than until then and
+   the longest lease that the caller has seen. Up to that moment (`till`; `doubt` is the length) nobody begins
+   a term, whoever asks, and whatever else was taken, released or expired meanwhile. Every caller says so in
+   its first request that reads the witness, and the forgotten holder itself by its renewal; then it knows the
+   new mark. Who looked while the witness was gone knows none, and goes by the token that it saw; who starts
+   cautiously takes every witness for a new one. (A holder that nobody else has seen, and whose renewal does
+   not arrive, is waited for as long as a lease of those who ask.)
 
    A record of ours from before the last answer that we had (settled_seq), other than that of our last term
    (term_token), is a ghost: a request that was given up was carried out late, by a server that had forgotten
@@ -436,20 +454,22 @@ static const char leader_redis_script_text_[] =
     "   call('SET', lease, rec, 'PX', ARGV[5])\n"
     "  end\n"
     "  if call('PEXPIRE', wit, life) == 0 then\n"
-    "   call('HSET', wit, 't', ARGV[9], 'lease', ARGV[5])\n"
+    "   call('HSET', wit, 't', ARGV[9], 'lease', ARGV[5], 'born', ARGV[15])\n"
     "   call('PEXPIRE', wit, life)\n"
     "  end\n"
-    "  return {'OK', 0, ARGV[5] + 0, 0, rec, lease, ARGV[3], ARGV[4]}\n"
+    "  return {'OK', 0, ARGV[5] + 0, 0, rec, lease, ARGV[3], ARGV[4], ''}\n"
     " end\n"
     " local ttl = call('PTTL', lease)\n"
     " if ttl >= 0 and ttl <= ARGV[7] + 0 then\n"
-    "  return {'SAME', 0, ttl + 1, 0, '', lease, ARGV[3], ARGV[4]}\n"
+    "  return {'SAME', 0, ttl + 1, 0, '', lease, ARGV[3], ARGV[4], ''}\n"
     " end\n"
     "end\n"
 
     "local me, nonce, seq, lease_ms, max = ARGV[2], ARGV[3], ARGV[4], ARGV[5] + 0, math.max\n"
+    "local known = call('HMGET', wit, 't', 'lease', 'rel', 'heir', 'born', 'till', 'doubt')\n"
+    "local born, till, doubt = known[5] or '', 0, 0\n"
     "local function say(word, ms, rec, token, len)\n"
-    " return {word, token or 0, ms, len or 0, rec or '', lease, nonce, seq}\n"
+    " return {word, token or 0, ms, max(len or 0, doubt), rec or '', lease, nonce, seq, born}\n"
     "end\n"
     "local function life(ms) return max(86400000, 100 * ms) end\n"
     "local function whole(s)\n"
@@ -461,6 +481,7 @@ static const char leader_redis_script_text_[] =
     " local time = call('TIME')\n"
     " return time[1] * 1000 + math.floor(time[2] / 1000)\n"
     "end\n"
+    "local function mark(ms) return text(ms)..' '..nonce..' '..seq end\n"
     "local token, term, owner, len, value, name\n"
     "local ttl = 0\n"
     "if rec then\n"
@@ -475,22 +496,44 @@ static const char leader_redis_script_text_[] =
     "local mine = named and (term > ARGV[8] or token == ARGV[9])\n"
     "token, len = whole(token), whole(len)\n"
 
+    "local t, kept, rel = whole(known[1]), whole(known[2]), known[3]\n"
+    "local seen, own, wait = ARGV[10] - 1, max(lease_ms, ARGV[11] + 0), 0\n"
+    "till, doubt = whole(known[6]) or 0, whole(known[7]) or 0\n"
+    "local at = t and whole(born:match('^%d+'))\n"
+    "if at and born ~= ARGV[15] and (ARGV[15] ~= '' or (seen > 0 and seen < at)) then\n"
+    " local ms = now()\n"
+    " local ends = math.min(at, ms) + own\n"
+    " if ends > max(ms, till) then\n"
+    "  till, doubt = ends, max(doubt, own)\n"
+    "  local try = op == 'acquire' and call or redis.pcall\n"
+    "  local done = try('HSET', wit, 'till', text(till), 'doubt', text(doubt))\n"
+    "  if type(done) == 'table' then born = '' end\n"  // it failed: the caller is to try again
+    " end\n"
+    "end\n"
+    "if till > 0 then\n"
+    " local ms = now()\n"
+    " wait = max(0, till - ms)\n"
+    " if wait > doubt then\n"  // the clock was set back
+    "  wait = doubt\n"
+    "  if op == 'acquire' then call('HSET', wit, 'till', text(ms + doubt)) end\n"
+    " end\n"
+    "end\n"
+
     "if op == 'renew' or (op == 'release' and not (mine and term <= seq)) then\n"
     " return say('LOST', rec and max(0, ttl + 1) or 0, good and rec)\n"
     "end\n"
-    "local known = call('HMGET', wit, 't', 'lease', 'rel', 'heir')\n"
-    "local t, kept, rel = whole(known[1]), whole(known[2]), known[3]\n"
-
     "if op == 'release' then\n"
+    " if born == '' and ARGV[15] ~= '0' then born = ARGV[15] end\n"
     " call('DEL', lease)\n"
-    " call('HSET', wit, 't', text(max(t or 0, token)), 'lease', text(len), 'rel', nonce..' '..seq)\n"
+    " call('HSET', wit, 't', text(max(t or 0, token)), 'lease', text(len), 'born', born)\n"
+    " call('HSET', wit, 'rel', nonce..' '..seq)\n"
     " if ARGV[14] ~= '' then call('HSET', wit, 'heir', ARGV[14]) end\n"
     " call('PEXPIRE', wit, life(len))\n"
     " redis.pcall('PUBLISH', ARGV[13], nonce)\n"  // only a hint, so it may fail
     " return say('OK', 0, nil, token, len)\n"
     "end\n"
 
-    "local most = max(lease_ms, ARGV[11] + 0, kept or 0)\n"
+    "local most = max(own, kept or 0)\n"
     "local left = 0\n"  // of a lease whose key is gone
     "if not rec and t and not rel then\n"
     " local full = kept or most\n"
@@ -509,6 +552,7 @@ static const char leader_redis_script_text_[] =
     "  left = math.min(left, most)\n"
     " end\n"
     "end\n"
+    "left = max(left, wait)\n"
     "if rec and op == 'acquire' and (ttl < 0 or (good and ttl > len)) then\n"  // no lease lasts for ever
     " ttl = good and len or most\n"
     " call('PEXPIRE', lease, ttl)\n"
@@ -532,10 +576,11 @@ static const char leader_redis_script_text_[] =
     " if not mine and name ~= me then return say('HELD', ttl, rec) end\n"
     " if not mine and ARGV[12] ~= '1' then return say('DUPLICATE', ttl, rec) end\n"
     "else\n"
-    " local seen = ARGV[10] - 1\n"
     " if seen > 0 and (not t or t < seen) then\n"  // the store forgot a term that the caller saw
-    "  t = max(seen, now())\n"
-    "  call('HSET', wit, 't', text(t), 'lease', text(most))\n"
+    "  local ms = now()\n"
+    "  if born == '' then born = mark(ms) end\n"
+    "  t = max(seen, ms)\n"
+    "  call('HSET', wit, 't', text(t), 'lease', text(most), 'born', born)\n"
     "  call('HDEL', wit, 'rel', 'heir')\n"
     "  call('PEXPIRE', wit, life(most))\n"
     "  return say('WAIT', most, nil, t, most)\n"
@@ -546,13 +591,17 @@ static const char leader_redis_script_text_[] =
     " end\n"
     " if left > 0 then return say('WAIT', left, nil, t, kept) end\n"  // deleted or evicted
     "end\n"
+    "if wait > 0 then return say('WAIT', wait, nil, max(t or 0, token or 0)) end\n"
 
-    "local new = max((t or 0) + 1, (token or 0) + 1, ARGV[10] + 0, now())\n"
+    "local ms = now()\n"
+    "local new = max((t or 0) + 1, (token or 0) + 1, ARGV[10] + 0, ms)\n"
     "if new >= 9007199254740992 then return say('CORRUPT', most) end\n"
+    "if born == '' and rec and ARGV[15] ~= '0' then born = ARGV[15] end\n"
+    "if born == '' then born = mark(ms) end\n"
     "rec = text(new)..' '..seq..' '..nonce..' '..ARGV[5]..ARGV[14]..' '..me\n"
     "call('SET', lease, rec, 'PX', ARGV[5])\n"
-    "call('HSET', wit, 't', text(new), 'lease', ARGV[5])\n"
-    "call('HDEL', wit, 'rel', 'heir')\n"
+    "call('HSET', wit, 't', text(new), 'lease', ARGV[5], 'born', born)\n"
+    "call('HDEL', wit, 'rel', 'heir', 'till', 'doubt')\n"
     "call('PEXPIRE', wit, life(lease_ms))\n"
     "return say('OK', lease_ms, rec)\n";
 #if defined(__GNUC__)
@@ -561,7 +610,7 @@ static const char leader_redis_script_text_[] =
 
 /* A wrong sum costs a round trip, not an election: the server says NOSCRIPT and gets the text. The tests
    compare it with the server's own. */
-static const char leader_redis_script_sha1_[] = "297fbf91f53d8e502db53c5aa3d21970c7daa7e2";
+static const char leader_redis_script_sha1_[] = "e4c8250b28b78b7a9eb5026ef961c8be6e051728";
 
 /* The numbers of leader.h's operations; the words of the script; how far a request has come. */
 enum { LEADER_REDIS_ACQUIRE_, LEADER_REDIS_RENEW_, LEADER_REDIS_RELEASE_, LEADER_REDIS_OBSERVE_ };
@@ -2140,11 +2189,13 @@ static bool leader_redis_names_us_(const leader_redis_election *e, redisReply **
 }
 
 static bool leader_redis_is_answer_(const redisReply *reply) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 8) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 9) {
         return false;
     }
-    static const size_t text_max[8] = {16, 0, 0, 0, LEADER_REDIS_REPLY_MAX_, 255, 16, 20};     // 0: a number
-    for (size_t i = 0; i < 8; i++) {
+    static const size_t text_max[9] = {                       // 0: a number
+        16, 0, 0, 0, LEADER_REDIS_REPLY_MAX_, 255, 16, 20, LEADER_REDIS_MARK_MAX_
+    };
+    for (size_t i = 0; i < 9; i++) {
         const redisReply *item = reply->element[i];
         bool good = text_max[i] > 0 ? leader_redis_is_text_(item, text_max[i]) : leader_redis_is_count_(item);
         if (!good) {
@@ -2165,7 +2216,7 @@ static bool leader_redis_is_our_term_(const leader_redis_election *e, const lead
     return record->seq == e->term_seq && record->token == e->term_token;
 }
 
-/* The eight elements of the script's answer, or nothing: false. */
+/* The nine elements of the script's answer, or nothing: false. */
 static bool leader_redis_read_answer_(leader_redis_election *e, const redisReply *reply) {
     if (!leader_redis_is_answer_(reply) || !leader_redis_names_us_(e, reply->element)) {
         return false;
@@ -2190,6 +2241,9 @@ static bool leader_redis_read_answer_(leader_redis_election *e, const redisReply
         return false;
     }
     e->record = record;
+    if (item[8]->len > 0) {
+        memcpy(e->born, item[8]->str, item[8]->len + 1);
+    }
     if (readable) {
         e->token = record.token;
         e->longest_ms = leader_max_(e->longest_ms, record.lease_ms);
@@ -2339,6 +2393,12 @@ static void leader_redis_known_(const leader_redis_election *e, const leader_req
     }
 }
 
+/* Who starts cautiously takes every witness for one that was made because another was forgotten. */
+static const char *leader_redis_mark_(const leader_redis_election *e) {
+    bool cautious = e->host.config->cautious_start && !e->born[0];
+    return cautious ? "0" : e->born;
+}
+
 static void leader_redis_send_script_(leader_redis_election *e, const leader_request *request) {
     leader_redis_client *r = e->client;
     bool by_text = e->by_text || !r->taught;        // the first request of a connection teaches the server
@@ -2363,9 +2423,10 @@ static void leader_redis_send_script_(leader_redis_election *e, const leader_req
     const char *command = by_text ? "EVAL" : "EVALSHA";
     const char *script = by_text ? leader_redis_script_text_ : leader_redis_script_sha1_;
     const char *reclaim = request->reclaim ? "1" : "0";
+    const char *mark = leader_redis_mark_(e);
     const char *argv[] = {
         command, script, "2", e->key, witness, leader_redis_ops_[e->op], request->identity, nonce, seq, lease,
-        known, length, settled, term, min_token, longest, reclaim, channel, value
+        known, length, settled, term, min_token, longest, reclaim, channel, value, mark
     };
     leader_redis_write_(&r->main, (int)(sizeof argv / sizeof argv[0]), argv);
     leader_redis_expect_(&r->main, LEADER_REDIS_SCRIPT_, e);
@@ -3299,6 +3360,7 @@ static void leader_redis_reset_(leader_redis_election *e) {
     e->value[0] = 0;
     e->settled_seq = 0;
     e->longest_ms = 0;
+    e->born[0] = 0;
     e->held_until_ms = 0;
     e->generation = 0;
     e->sent_acquire = false;

@@ -1,5 +1,5 @@
 /* Replies of any shape, as hiredis hands them over, to everything that reads one: the answer of a script,
-   of WAIT, a greeting, a sentinel's word, a notice. Success is only what the script's eight elements say
+   of WAIT, a greeting, a sentinel's word, a notice. Success is only what the script's nine elements say
    in full. */
 #ifndef LEADER_WITH_REDIS
 #  define LEADER_WITH_REDIS
@@ -64,16 +64,16 @@ static redisReply *reply_tree(fuzz_input *in, int levels) {
     static const int types[8] = {REDIS_REPLY_ARRAY, REDIS_REPLY_STRING, REDIS_REPLY_INTEGER,
                                  REDIS_REPLY_ERROR, REDIS_REPLY_STATUS, REDIS_REPLY_NIL,
                                  REDIS_REPLY_ARRAY, REDIS_REPLY_STRING};
-    static const int script[8] = {REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER,
+    static const int script[9] = {REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER,
                                   REDIS_REPLY_INTEGER, REDIS_REPLY_STRING,  REDIS_REPLY_STRING,
-                                  REDIS_REPLY_STRING,  REDIS_REPLY_STRING};
+                                  REDIS_REPLY_STRING,  REDIS_REPLY_STRING,  REDIS_REPLY_STRING};
     unsigned kind = fuzz_byte(in);
     bool like_script = kind >= 128 && levels > 1;
     int type = like_script ? REDIS_REPLY_ARRAY : types[kind & 7];
     if (type != REDIS_REPLY_ARRAY || levels == 0)
         return reply_leaf(in, type == REDIS_REPLY_ARRAY ? REDIS_REPLY_NIL : type);
     redisReply *r = reply_leaf(in, type);
-    r->elements = like_script ? 8 : kind >> 3 & 15;
+    r->elements = like_script ? 9 : kind >> 3 & 15;
     r->element = (redisReply **)calloc(r->elements + 1, sizeof *r->element);
     MUST(r->element != NULL);
     for (size_t i = 0; i < r->elements; i++)
@@ -115,9 +115,10 @@ static leader_result reply_meaning(const redisReply *r, int op) {
         {"DUPLICATE", 0, LEADER_E_DUPLICATE},
         {"CORRUPT", 0, LEADER_E_CORRUPT},
         {"CORRUPT", 3, LEADER_E_CORRUPT}};
-    if (r->type != REDIS_REPLY_ARRAY || r->elements != 8) return LEADER_PENDING;
+    if (r->type != REDIS_REPLY_ARRAY || r->elements != 9) return LEADER_PENDING;
     for (int i = 1; i < 4; i++) if (!reply_is_number(r->element[i])) return LEADER_PENDING;
-    for (int i = 0; i < 8; i += i == 0 ? 4 : 1) if (!reply_is_text(r->element[i])) return LEADER_PENDING;
+    for (int i = 0; i < 9; i += i == 0 ? 4 : 1) if (!reply_is_text(r->element[i])) return LEADER_PENDING;
+    if (r->element[8]->len > LEADER_REDIS_MARK_MAX_) return LEADER_PENDING;
     if (strcmp(r->element[5]->str, "leader:job") || strcmp(r->element[6]->str, "00000000000000aa")
         || strcmp(r->element[7]->str, "00000000000000000009"))
         return LEADER_PENDING;

@@ -71,8 +71,8 @@ static void stream_answer(stream_world *w, stream_peer *p) {
     nonce ^= wrong == 1;
     seq += wrong == 2;
     int n = snprintf(text, sizeof text,
-                     "*8\r\n$%d\r\n%s\r\n:%lld\r\n:%lld\r\n:15000\r\n$%d\r\n%s\r\n$10\r\nleader:%s\r\n$"
-                     "16\r\n%016llx\r\n$20\r\n%020llu\r\n",
+                     "*9\r\n$%d\r\n%s\r\n:%lld\r\n:%lld\r\n:15000\r\n$%d\r\n%s\r\n$10\r\nleader:%s\r\n$"
+                     "16\r\n%016llx\r\n$20\r\n%020llu\r\n$0\r\n\r\n",
                      (int)strlen(word), word, (long long)token, left, (int)strlen(record), record,
                      wrong == 3 ? "jot" : "job", nonce, seq);
     stream_send(w, p, text, (size_t)n);

@@ -389,8 +389,8 @@ HELPER void fake_close(fake *f) {
 HELPER size_t answer_to(const candidate *c, const char *word, long long token, long long ms,
                         const char *record, char out[1000]) {
     return (size_t)snprintf(out, 1000,
-                            "*8\r\n$%d\r\n%s\r\n:%lld\r\n:%lld\r\n:%lld\r\n$%d\r\n%s\r\n$10\r\nleader:"
-                            "job\r\n$16\r\n%016llx\r\n$20\r\n%020llu\r\n",
+                            "*9\r\n$%d\r\n%s\r\n:%lld\r\n:%lld\r\n:%lld\r\n$%d\r\n%s\r\n$10\r\nleader:"
+                            "job\r\n$16\r\n%016llx\r\n$20\r\n%020llu\r\n$0\r\n\r\n",
                             (int)strlen(word), word, token, ms, ms, (int)strlen(record), record,
                             (unsigned long long)c->election.nonce, (unsigned long long)c->election.seq);
 }

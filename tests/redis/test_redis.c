@@ -44,6 +44,14 @@ static void read_said(int nonce, int seq) {
 /* With an acquire "/length value"; with a renewal the record that has another value. */
 static const char *value_sent = "";
 
+/* The mark of the witness that the caller knows, and the one that the server has. */
+static const char *mark_known = "";
+static char mark_there[100];
+static const char *mark_of(const server *s) {
+    snprintf(mark_there, sizeof mark_there, "%s", say(s, "HGET leader:job:witness:{leader:job} born"));
+    return mark_there;
+}
+
 /* Runs the script by its text. nonce and seq as numbers; min_token, longest and reclaim only for acquire. */
 static const char *lua(const server *s, int op, const char *me, int nonce, int seq, long long lease_ms,
                        unsigned long long min_token, long long longest, bool reclaim) {
@@ -74,8 +82,9 @@ static const char *lua(const server *s, int op, const char *me, int nonce, int s
                           x,
                           reclaim ? "1" : "0",
                           "leader:job@0",
-                          value_sent};
-    say_argv(s, 19, argv);
+                          value_sent,
+                          mark_known};
+    say_argv(s, 20, argv);
     read_said(nonce, seq);
     return word_said;
 }
@@ -281,8 +290,10 @@ UTEST(scripts, a_release_ends_with_the_next_term) {
     say(s, "FLUSHALL");
     say(s, "HSET leader:job:witness:{leader:job} t 5 lease 60000 rel x");
     ASSERT_STREQ("WAIT", acquire(s, "b", 2, 2, 60000, 100));      // an old state of the store, restored
+    mark_known = mark_of(s);
     ASSERT_STREQ("WAIT", acquire(s, "b", 2, 3, 60000, 100));
     ASSERT_STREQ("WAIT", acquire(s, "c", 3, 2, 60000, 1));
+    mark_known = "";
 }
 
 UTEST(scripts, a_newcomer_on_an_emptied_store_gets_a_higher_token) {
@@ -335,6 +346,116 @@ UTEST(scripts, longer_leases_of_others_are_kept) {
     say(s, "DEL leader:job:witness:{leader:job}");
     ASSERT_STREQ("HELD", acquire(s, "b", 2, 1, 1000, 1));
     ASSERT_TRUE(ms_said > 50000);                       // by the record
+}
+
+/* a has a minute in a server that then forgets it, and c a second in what comes after: its first request,
+   late, or one that has seen nothing. mark_known is a's. */
+static uint64_t forgotten(const server *s) {
+    static char mark[100];
+    mark_known = "";
+    acquire(s, "a", 1, 1, 60000, 1);
+    uint64_t token = token_said;
+    snprintf(mark, sizeof mark, "%s", mark_of(s));
+    usleep(3000);
+    say(s, "FLUSHALL");
+    acquire(s, "c", 3, 1, 1000, 1);
+    mark_known = mark;
+    return strcmp(word_said, "OK") == 0 ? token : 0;
+}
+
+/* Whoever asks, and whatever c does, nobody begins a term before a's minute is over. */
+UTEST(scripts, a_late_request_hides_no_longer_lease) {
+    fresh();
+    server *s = server_start("");
+    uint64_t token = forgotten(s);
+    ASSERT_GT(token, 0u);
+    ASSERT_STREQ("HELD", lua(s, LEADER_REDIS_ACQUIRE_, "b", 2, 2, 1000, token + 1, 60000, false));
+    ASSERT_TRUE(strstr(said, mark_of(s)));              // it is told the new mark
+    mark_known = "";
+    EXPECT_STREQ("WAIT", acquire(s, "c", 3, 2, 1000, 1));         // c's own record does not help it
+    EXPECT_TRUE(ms_said > 50000 && ms_said <= 60000);
+    EXPECT_STREQ("OK", release(s, "c", 3, 3));
+    EXPECT_STREQ("FREE", observe(s));
+    EXPECT_TRUE(ms_said > 50000);
+    EXPECT_STREQ("WAIT", acquire(s, "d", 4, 1, 1000, 1));         // d has seen nothing
+    EXPECT_TRUE(ms_said > 50000);
+    mark_known = mark_of(s);
+    EXPECT_STREQ("WAIT", acquire(s, "b", 2, 3, 1000, token + 1));
+    EXPECT_TRUE(ms_said > 50000 && ms_said <= 60000);
+    mark_known = "";
+}
+
+/* Every way in which the longer lease is told: a's own renewal, a look, a start with caution, a token. */
+UTEST(scripts, who_has_seen_the_forgotten_lease_says_so) {
+    fresh();
+    server *s = server_start("");
+    for (int way = 0; way < 4; way++) {
+        say(s, "FLUSHALL");
+        uint64_t token = forgotten(s);
+        ASSERT_GT(token, 0u);
+        if (way == 0) {
+            ASSERT_STREQ("LOST", renew(s, "a", 1, 1, 60000));
+        } else if (way == 1) {
+            ASSERT_STREQ("HELD", lua(s, LEADER_REDIS_OBSERVE_, "b", 2, 2, 1000, token + 1, 60000, false));
+        } else if (way == 2) {
+            mark_known = "0";
+            ASSERT_STREQ("HELD", acquire(s, "b", 2, 2, 60000, 1));
+        } else {                                        // the witness was gone when b looked
+            mark_known = "";
+            ASSERT_STREQ("HELD", lua(s, LEADER_REDIS_ACQUIRE_, "b", 2, 2, 1000, token + 1, 60000, false));
+        }
+        mark_known = "";
+        ASSERT_STREQ("OK", release(s, "c", 3, 2));
+        EXPECT_STREQ("WAIT", acquire(s, "d", 4, 1, 1000, 1));
+        EXPECT_TRUE(ms_said > 50000 && ms_said <= 60000);
+    }
+}
+
+/* A server that is older than the longest lease has nobody to wait for; a clock that was set back makes no
+   wait longer than that lease; and the term that begins is an end of it all. */
+UTEST(scripts, the_wait_for_a_forgotten_lease_ends) {
+    fresh();
+    server *s = server_start("");
+    uint64_t token = forgotten(s);
+    const char *mark = mark_known;
+    ASSERT_GT(token, 0u);
+    mark_known = "";
+    ASSERT_STREQ("OK", release(s, "c", 3, 2));
+    mark_known = mark;
+    say(s, "HSET leader:job:witness:{leader:job} born 1000");
+    ASSERT_STREQ("OK", lua(s, LEADER_REDIS_ACQUIRE_, "b", 2, 2, 1000, token + 1, 60000, false));
+    ASSERT_STREQ("OK", release(s, "b", 2, 3));
+    say(s, "HSET leader:job:witness:{leader:job} till 9000000000000 doubt 200");
+    int64_t then = clock_ms();
+    mark_known = mark_of(s);
+    ASSERT_STREQ("WAIT", acquire(s, "b", 2, 4, 1000, token + 1));
+    EXPECT_TRUE(ms_said <= 200);
+    while (strcmp(acquire(s, "b", 2, 5, 1000, token + 1), "OK") && clock_ms() < then + LIMIT_MS)
+        usleep(2000);
+    EXPECT_STREQ("OK", word_said);
+    EXPECT_TRUE(clock_ms() - then >= 190);
+    EXPECT_STREQ("0", say(s, "HEXISTS leader:job:witness:{leader:job} till"));
+    mark_known = "";
+}
+
+/* Who mends the witness of a standing lease leaves it its mark. */
+UTEST(scripts, a_mended_witness_keeps_its_mark) {
+    fresh();
+    server *s = server_start("");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 1, 60000, 1));
+    char mark[100];
+    snprintf(mark, sizeof mark, "%s", mark_of(s));
+    mark_known = mark;
+    say(s, "DEL leader:job:witness:{leader:job}");
+    ASSERT_STREQ("OK", renew(s, "a", 1, 1, 60000));
+    EXPECT_STREQ(mark, mark_of(s));
+    say(s, "DEL leader:job:witness:{leader:job}");
+    ASSERT_STREQ("OK", acquire(s, "a", 1, 2, 60000, 1));
+    EXPECT_STREQ(mark, mark_of(s));
+    say(s, "DEL leader:job:witness:{leader:job}");
+    ASSERT_STREQ("OK", release(s, "a", 1, 3));
+    EXPECT_STREQ(mark, mark_of(s));
+    mark_known = "";
 }
 
 UTEST(scripts, a_lease_never_lasts_for_ever) {
@@ -552,14 +673,42 @@ UTEST(election, a_ghost_of_its_own_makes_no_leader_beside_the_forgotten_one) {
                           "0",
                           "0",
                           "leader:job@0",
+                          "",
                           ""};
     say(s, "FLUSHALL");
     // a's first request, as if it had been on its way until now
-    say_argv(s, 19, argv);
+    say_argv(s, 20, argv);
     ASSERT_TRUE(strncmp(said, "OK", 2) == 0);
     uint64_t asked = leader_get_stats(&a->me).acquires;
     ASSERT_TRUE(UNTIL(leads(a) || leader_get_stats(&a->me).acquires >= asked + 5));
     ASSERT_FALSE(leads(a));
+    NEVER_TWO();
+}
+
+/* c's first request, late, for a second, where a has a minute that b has seen. The clock was set back in
+   between, so that only the mark tells. */
+UTEST(election, a_late_request_hides_no_longer_lease) {
+    fresh();
+    server *s = server_start("");
+    candidate *a = join(s, "a", 60000), *b = &candidates[1];
+    ASSERT_TRUE(UNTIL(leads(a)));
+    join_asking(b, s, "b", 1500, 100);
+    ASSERT_TRUE(UNTIL(!strcmp(leader_get_view(&b->me).leader, "a")));
+    b->frozen = true;
+    say(s, "FLUSHALL");
+    mark_known = "";
+    ASSERT_STREQ("OK", acquire(s, "c", 3, 1, 1000, 1));
+    char line[100];
+    snprintf(line, sizeof line, "HSET leader:job:witness:{leader:job} born %llu",
+             (unsigned long long)leader_token(&a->me) - 1000);
+    say(s, line);
+    b->frozen = false;
+    ASSERT_TRUE(UNTIL(!strcmp(leader_get_view(&b->me).leader, "c")));
+    ASSERT_STREQ("OK", release(s, "c", 3, 2));
+    uint64_t asked = leader_get_stats(&b->me).acquires;
+    ASSERT_TRUE(UNTIL(leads(b) || leader_get_stats(&b->me).acquires >= asked + 5));
+    ASSERT_FALSE(leads(b));
+    ASSERT_TRUE(leads(a));                              // a has not found out yet
     NEVER_TWO();
 }
 

@@ -160,8 +160,9 @@ static void take_for_a_stranger(void) {
                           "0",
                           "0",
                           "none",
+                          "",
                           ""};
-    freeReplyObject(redisCommandArgv(witness, 19, argv, NULL));
+    freeReplyObject(redisCommandArgv(witness, 20, argv, NULL));
 }
 
 static void checked(void) {

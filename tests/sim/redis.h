@@ -113,6 +113,18 @@ static bool redis_persist(void) {                               // an operator's
     return false;
 }
 
+/* Of the lease that somebody has at the moment, whether it knows or not. */
+static int64_t redis_held_ms(void) {
+    long long lease_ms = 0;
+    for (int i = 0; i < REDIS_KEYS; i++) {
+        const redis_key *k = &redis.keys[i];
+        if (k->used && !key_is_witness(k)) {
+            sscanf(k->value, "%*s %*s %*s %lld", &lease_ms);
+        }
+    }
+    return lease_ms;
+}
+
 static void redis_forget(void) { memset(redis.keys, 0, sizeof redis.keys); }
 
 static void redis_forget_scripts(void) {

@@ -202,9 +202,10 @@ static int64_t draw_spell_us(void) {
                                      : rng_log(&sim.rng, 1000, lease_us * 3);
 }
 
-/* The longest lease that anybody may count on now: one that leads does, and one that holds off will. */
+/* The longest lease that anybody may count on now: one that leads does, and one that holds off will, and so
+   will one whose success is still on its way to it. */
 static int64_t longest_held_ms(void) {
-    int64_t longest_ms = 0;
+    int64_t longest_ms = sim.store == STORE_REDIS ? redis_held_ms() : 0;
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
         bool counts = c->in_term || leader_get_state(&c->leader) == LEADER_STATE_HOLDING_OFF;
@@ -215,8 +216,12 @@ static int64_t longest_held_ms(void) {
     return longest_ms;
 }
 
-/* A request from before it had seen anything, still under way, for a shorter lease than others count on. */
+/* A request from before it had seen anything, still under way, for a shorter lease than others count on.
+   (Redis: those who have seen a longer one tell by the witness's mark, and let nobody lead before.) */
 static bool may_come_late(const candidate *c, int64_t held_ms) {
+    if (sim.store == STORE_REDIS) {
+        return false;
+    }
     int64_t under_way_us = 2 * sim.tail_us + 6000 * sim.lease_max_ms;
     return c->plan.lease_ms < held_ms && sim.now_us - c->naive_us < under_way_us;
 }
@@ -310,12 +315,10 @@ static bool power_fails(void) {
 }
 
 static void run_naive(candidate *c) {
-    if (c->plan.lease_ms < longest_held_ms()) {
-        return;
-    }
     if (sim.store == STORE_REDIS) {
         redis_run_naive(c);
-    } else if (sim.store == STORE_REGISTER) {
+    }
+    if (sim.store == STORE_REGISTER && c->plan.lease_ms >= longest_held_ms()) {
         net_run_naive(c);
     }
 }
