@@ -786,9 +786,12 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *t) {
     return 0;
 }
 
-// leader_sleep, leader_wait and leader_close sleep here
+static bool tcp_is_readable(const candidate *c);
+
+// leader_sleep, leader_wait and leader_close sleep here; what a short read left ends it at once
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
     if (!sim.running) return __real_poll(fds, count, timeout_ms);
+    if (tcp_is_readable(sim.running)) sim.running->ready = true;
     int64_t until_us = sim.now_us + candidate_span_us(sim.running, timeout_ms);
     candidate_pause(sim.running, until_us, true);
     return sim.now_us < until_us ? 1 : 0;                               // woken early: something is ready
