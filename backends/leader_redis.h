@@ -332,6 +332,7 @@ struct leader_redis_election {
     bool     asking;                    // the next server wants to hear ASKING first
     bool     sent_acquire;              // so that there may be something to release
     bool     listens, noticed;          // wants to hear of releases; has heard of one
+    bool     outdated;                  // there was a notice since the last request was sent
     bool     subscribed;                // the server has confirmed it
     bool     foreign_said;
     bool     shared_error;              // it is the client's, which says it once
@@ -2448,6 +2449,7 @@ static void leader_redis_send_(leader_redis_election *e, const leader_request *r
     LEADER_ASSERT(r->main.stage == LEADER_REDIS_READY_ && e->phase == LEADER_REDIS_WAITING_);
     bool alone = r->main.due_count == 0;
     e->serial++;
+    e->outdated = false;
     if (e->asking) {
         const char *argv[] = {"ASKING"};
         leader_redis_write_(&r->main, 1, argv);
@@ -2696,6 +2698,7 @@ static void leader_redis_heard_(leader_redis_election *e, bool released, const c
     char nonce[20];
     snprintf(nonce, sizeof nonce, "%016llx", (unsigned long long)e->nonce);
     e->held_until_ms = 0;
+    e->outdated = true;                 // nor does the answer to a look that is under way
     if (!released) {
         e->subscribed = true;
     } else if (strcmp(by, nonce) != 0) {
@@ -3146,7 +3149,7 @@ static void leader_redis_note_outcome_(leader_redis_election *e) {
     if (e->result >= 0) {
         leader_redis_note_foreign_(e);
     }
-    bool held = e->result == LEADER_HELD && e->record.seq != 0;
+    bool held = e->result == LEADER_HELD && e->record.seq != 0 && !e->outdated;
     e->held_until_ms = held ? r->now_ms + e->expires_in_ms : 0;
     if (leader_redis_is_standby_(e) && e->result == LEADER_HELD) {
         leader_redis_subscribe_(e);
@@ -3366,6 +3369,7 @@ static void leader_redis_reset_(leader_redis_election *e) {
     e->sent_acquire = false;
     e->listens = false;
     e->noticed = false;
+    e->outdated = false;
     e->subscribed = false;
     e->foreign_said = false;
     memset(&e->record, 0, sizeof e->record);

@@ -646,6 +646,24 @@ UTEST(election, a_release_is_heard_at_once) {
     NEVER_TWO();
 }
 
+/* Its answer may be older than the notice, and must not be what the attempt after the notice is told. */
+UTEST(election, a_notice_outdates_the_look_that_is_under_way) {
+    fresh();
+    server *s = server_start("");
+    candidate *a = join(s, "a", 600000), *b = &candidates[1];
+    ASSERT_TRUE(UNTIL(leads(a)));
+    join_asking(b, s, "b", 600000, 200000);             // neither polling nor expiry comes within the test
+    ASSERT_TRUE(UNTIL(b->election.subscribed && b->election.phase == LEADER_REDIS_IDLE_));
+    unsigned sent = b->election.serial;
+    leader_redis_heard_(&b->election, true, "another");
+    ASSERT_TRUE(UNTIL(b->election.phase == LEADER_REDIS_SENT_));
+    ASSERT_EQ(sent + 1, b->election.serial);
+    leader_redis_heard_(&b->election, true, "another");
+    ASSERT_TRUE(UNTIL(b->election.serial == sent + 2 && b->election.phase == LEADER_REDIS_IDLE_));
+    ASSERT_TRUE(b->election.held_until_ms > 0);         // this one is remembered
+    NEVER_TWO();
+}
+
 UTEST(election, a_ghost_of_its_own_makes_no_leader_beside_the_forgotten_one) {
     fresh();
     server *s = server_start("");
