@@ -370,7 +370,6 @@ static bool fault_on_store(fault_kind kind) {
         if (sim.store == STORE_FILE) { vfs_wipe(); sim.tokens_reset = true; return true; }
         if (rng_percent(&sim.rng, 50)) restart_store();
         else run_naive(&sim.all[rng_range(&sim.rng, 0, sim.count - 1)]);
-        if (redis.set_back) sim.tokens_reset = true;
         if (redis_store) {
             redis_forget();
         } else {
