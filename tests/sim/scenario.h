@@ -497,6 +497,18 @@ static int64_t longest_retry_ms(void) {
     return retry_ms;
 }
 
+/* Redis, emptied when its clock had been set back: the next one may have seen a higher token than that of the
+   term that ends. To it the store has forgotten a term, and it waits another lease. */
+static bool token_is_behind(const candidate *leaving) {
+    bool behind = false;
+    for (int i = 0; sim.store == STORE_REDIS && i < sim.count; i++) {
+        const candidate *c = &sim.all[i];
+        uint64_t highest = c->seen_token > c->term_token ? c->seen_token : c->term_token;
+        behind = behind || (c != leaving && competes(c) && highest > leaving->term_token);
+    }
+    return behind;
+}
+
 static int64_t failover_bound_us(const candidate *dead) {
     int64_t retry_ms = longest_retry_ms();
     int64_t defer_ms = least_defer_ms(dead);
@@ -506,6 +518,7 @@ static int64_t failover_bound_us(const candidate *dead) {
         if (c != dead && c->name == dead->name) twins = true;  // who reports DUPLICATE asks more slowly
     }
     int64_t ms = stored_lease_ms(&dead->plan) + retry_ms + 10 + defer_ms;
+    ms += token_is_behind(dead) ? sim.lease_max_ms : 0;
     return slowest_us(twins ? ms * 3 : ms) + round_trips_us(defer_ms > 0 ? 8 : 6);
 }
 
@@ -541,7 +554,7 @@ static bool heir_must_lead(const candidate *from, const candidate *heir) {
             return false;
         }
     }
-    return hears && releases && plan_retry_ms(p) * 1000 > needs_us;
+    return hears && releases && plan_retry_ms(p) * 1000 > needs_us && !token_is_behind(from);
 }
 
 static bool is_heir(const candidate *c) { return c->live && c != sim.leader && competes(c); }
