@@ -1,7 +1,7 @@
 # The simulator: whole elections in virtual time, and proof that it notices each broken rule.
 NEEDS := sim
 ALL_NEEDS := python
-TEST_SUITES += $(call suite,sim,700,$(OUT)/sim --store file --runs 1 --seed 70007483 &&,--runs 96)  # found once; then any
+TEST_SUITES += $(call suite,sim,700,,--runs 96 --seeds tests/sim/seeds)
 ALL_SUITES  += 'sim_long 1200 $(MAKE) -s $(OUT)/sim && $(OUT)/sim --runs 12000 --seed 1000000'
 ALL_SUITES  += 'mutation 1200 tests/sim/mutation'
 

@@ -3,6 +3,7 @@
 
        build/sim --runs 3000 --seed 1            3,000 scenarios, seeds 1 to 3,000
        build/sim --replay 42 --store redis         one of them again, as a readable timeline
+       build/sim --runs 96 --seeds tests/sim/seeds   and those in which something was found once
 
    tests/sim/base.h       chance, virtual time, event queue, coroutines
    tests/sim/world.h      candidates, messages, faults; the points at which a candidate can stall or die
@@ -113,12 +114,13 @@ typedef struct options {
     uint64_t runs, seed;
     bool replay, mixed, stop_at_first;
     store_kind store;
+    const char *seeds;                                          // a file; NULL: none
     char breaks[256];
 } options;
 
 static int usage(void) {
     fputs("usage: sim [--runs N] [--seed S] [--store redis|k8s|register|file|etcd|pg|all] [--replay SEED] "
-          "[--first] [--quiet] [--break RULE]\n"
+          "[--seeds FILE] [--first] [--quiet] [--break RULE]\n"
           "rules that can be broken on purpose:\n",
           stderr);
 #define X(name, text) fprintf(stderr, "  %-20s %s\n", #name, text);
@@ -162,7 +164,9 @@ static bool options_read(options *o, int argc, char **argv) {
             good = option_number(value, &o->seed);
             o->replay = true;
             o->runs = 1;
-        } else if (strcmp(name, "--store") == 0)
+        } else if (strcmp(name, "--seeds") == 0)
+            o->seeds = value;
+        else if (strcmp(name, "--store") == 0)
             good = option_store(o, value);
         else if (strcmp(name, "--break")  == 0) {
             good = option_break(value);
@@ -228,11 +232,69 @@ static void report_run(uint64_t passed, uint64_t failed) {
     printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
 }
 
-int main(int argc, char **argv) {
+typedef struct outcome { uint64_t passed, failed, overlaps; } outcome;
+
+static bool run_one(const options *o, const char *program, uint64_t seed, store_kind store, outcome *all) {
+    enum { FAILURES_SHOWN = 10, SCENARIO_SECONDS_MAX = 60 };
+    limit_seconds(SCENARIO_SECONDS_MAX);
+    bool good = scenario_run(seed, store);
+    all->passed += good;
+    all->failed += !good;
+    all->overlaps += run.overlaps > 0;
+    bool many = run.overlaps > 0 && all->overlaps < 10 * FAILURES_SHOWN;
+    bool shown = all->failed <= FAILURES_SHOWN || many;
+    if (!good && shown && !o->replay) {
+        report_failure(o, program);
+    }
+    return good;
+}
+
+/* Lines of a store, a seed, and what was found there. */
+static bool run_listed(options *o, const char *program, outcome *all) {
+    FILE *list = fopen(o->seeds, "r");
+    char line[200];
+    while (list && fgets(line, sizeof line, list)) {
+        char store[16];
+        unsigned long long seed;
+        if (line[0] == '#' || line[0] == '\n') {
+            continue;
+        }
+        if (sscanf(line, "%15s %llu", store, &seed) != 2 || !option_store(o, store)) {
+            fprintf(stderr, "%s: what is this: %s", o->seeds, line);
+            all->failed++;
+            continue;
+        }
+        run_one(o, program, seed, o->store, all);
+    }
+    if (list) {
+        fclose(list);
+    }
+    return list != NULL;
+}
+
+static void run_all(const options *o, const char *program, outcome *all) {
     // files cost most time
     static const store_kind shares[] = {STORE_FILE, STORE_REDIS, STORE_REGISTER,
                                         STORE_ETCD, STORE_K8S,   STORE_PG};
-    enum { SHARES = sizeof shares / sizeof shares[0], FAILURES_SHOWN = 10, SCENARIO_SECONDS_MAX = 60 };
+    enum { SHARES = sizeof shares / sizeof shares[0] };
+    bool progress = isatty(STDERR_FILENO) && !asked.quiet && !o->replay;
+    for (uint64_t i = 0; i < o->runs; i++) {
+        uint64_t seed = o->seed + i;
+        store_kind store = o->mixed ? shares[seed % SHARES] : o->store;
+        bool good = run_one(o, program, seed, store, all);
+        if (!good && o->stop_at_first) {
+            break;
+        }
+        if (progress && i % 64 == 0) {
+            fprintf(stderr, "\r%llu of %llu ", (unsigned long long)i, (unsigned long long)o->runs);
+        }
+    }
+    if (progress) {
+        fputs("\r                          \r", stderr);
+    }
+}
+
+int main(int argc, char **argv) {
     options o;
     memset(&o, 0, sizeof o);
     o.runs  = 3000;
@@ -240,34 +302,16 @@ int main(int argc, char **argv) {
     o.mixed = true;
     if (!options_read(&o, argc, argv)) return usage();
     asked.timeline = o.replay;
-    bool progress = isatty(STDERR_FILENO) && !asked.quiet && !o.replay;
     signal(SIGVTALRM, on_alarm);
     redis_open_lua();
-    uint64_t passed = 0, failed = 0, overlaps = 0;
-    for (uint64_t i = 0; i < o.runs; i++) {
-        uint64_t   seed  = o.seed + i;
-        store_kind store = o.mixed ? shares[seed % SHARES] : o.store;
-        limit_seconds(SCENARIO_SECONDS_MAX);
-        bool good = scenario_run(seed, store);
-        passed += good;
-        failed += !good;
-        overlaps += run.overlaps > 0;
-        bool shown = failed <= FAILURES_SHOWN || (run.overlaps > 0 && overlaps < 10 * FAILURES_SHOWN);
-        if (!good && shown && !o.replay) {
-            report_failure(&o, argv[0]);
-        }
-        if (!good && o.stop_at_first) {
-            break;
-        }
-        if (progress && i % 64 == 0) {
-            fprintf(stderr, "\r%llu of %llu ", (unsigned long long)i, (unsigned long long)o.runs);
-        }
+    outcome all = {0, 0, 0};
+    run_all(&o, argv[0], &all);
+    if (o.seeds && !run_listed(&o, argv[0], &all)) {
+        perror(o.seeds);
+        return 2;
     }
-    if (progress) {
-        fputs("\r                          \r", stderr);
+    if (!asked.quiet || all.failed > 0) {
+        report_run(all.passed, all.failed);
     }
-    if (!asked.quiet || failed > 0) {
-        report_run(passed, failed);
-    }
-    return failed != 0;
+    return all.failed != 0;
 }
