@@ -1206,8 +1206,8 @@ static leader_news leader_pg_notice_(void *self, leader_entry *found) {
     return LEADER_NEWS_NONE;
 }
 
-/* An answer is owed, and nothing at all was heard for as long as one may take: the connection is dead, whatever
-   TCP thinks. Requests whose time was cut short prove it together, none of them alone. */
+/* An answer is owed, and nothing at all was heard for as long as one may take: the connection is dead,
+   whatever TCP thinks. Requests whose time was cut short prove it together, none of them alone. */
 static void leader_pg_cancel_(void *self) {
     leader_pg *pg = (leader_pg *)self;
     leader_pg_client *client = leader_pg_enter_(pg);

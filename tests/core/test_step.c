@@ -164,11 +164,12 @@ static void lead_and_resign(shared *s) {
 /* True and its token, or neither; and what is shown is of one piece. */
 static bool is_whole(const leader_t *l) {
     leader_shown_ shown = leader_shown_now_(l);
-    bool leading = shown.numbers.state == LEADER_STATE_LEADER;
+    const leader_numbers_ *numbers = &shown.numbers;
+    bool leading = numbers->state == LEADER_STATE_LEADER;
     bool reads_true = l->until_ms != LEADER_NEVER_;
-    bool agrees = leading == (shown.numbers.token != 0) && leading == (shown.numbers.until_ms != LEADER_NEVER_);
-    bool named = (shown.leader[0] != 0) == (shown.numbers.seen_token != 0);
-    return agrees && named && (!reads_true || shown.numbers.token != 0);
+    bool agrees = leading == (numbers->token != 0) && leading == (numbers->until_ms != LEADER_NEVER_);
+    bool named = (shown.leader[0] != 0) == (numbers->seen_token != 0);
+    return agrees && named && (!reads_true || numbers->token != 0);
 }
 
 UTEST(step, at_every_instruction_of_a_tick_true_comes_with_its_token) {
