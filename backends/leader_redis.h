@@ -320,13 +320,24 @@ typedef struct leader_redis_record_ {   // "token seq nonce lease_ms[/length val
     char     value[LEADER_VALUE_MAX + 1];
 } leader_redis_record_;
 
-struct leader_redis_election {
+struct leader_redis_election {          // what every tick reads comes first, what is long comes last
     leader_redis_client *client;
     leader_redis_election *next, *prev, *bucket_next;
-    leader_host host;
-    char     key[256];
-    char     mistake[96];               // of the name; "": none
     int      op, phase;
+    uint64_t seq;                       // of the request that phase speaks of
+    uint64_t nonce;
+    leader_host host;
+    unsigned serial;                    // of the last request sent
+    unsigned generation;                // of the watch connection that is subscribed for this
+    unsigned carrier_polls;             // of the client, when this one was last polled
+    leader_result result;
+    uint64_t token;                     // as the store said
+    int64_t  expires_in_ms;
+    int64_t  sent_ms;
+    int64_t  held_until_ms;             // nobody can take the lease before, as far as the last look goes
+    int64_t  longest_ms;                // longest lease seen
+    uint64_t settled_seq;               // of the last request that was answered
+    uint64_t term_seq, term_token;      // of the acquire that began the term; 0: none
     bool     by_text;                   // send the script's text: the server did not know its sum
     bool     moved, asked;              // MOVED, ASK have been followed for this request
     bool     asking;                    // the next server wants to hear ASKING first
@@ -336,25 +347,14 @@ struct leader_redis_election {
     bool     subscribed;                // the server has confirmed it
     bool     foreign_said;
     bool     shared_error;              // it is the client's, which says it once
-    uint64_t seq;                       // of the request that phase speaks of
-    uint64_t nonce;
-    uint64_t term_seq, term_token;      // of the acquire that began the term; 0: none
-    bool     changes_value;             // a renewal that writes `next_value` has not been answered yet
-    char     value[LEADER_VALUE_MAX + 1];                     // in the record of our term
-    char     next_value[LEADER_VALUE_MAX + 1];
-    uint64_t settled_seq;               // of the last request that was answered
-    int64_t  longest_ms;                // longest lease seen
+    bool     changes_value;             // a request that writes `next_value` has not been answered yet
+    char    *value;                     // in the record of our term; on the heap, NULL: ""
+    char    *next_value;                // as value
+    char    *error;                     // why the request failed, until that is told; as value
+    const char *mistake;                // of the name; NULL: none
     char     born[LEADER_REDIS_MARK_MAX_ + 1];                // the mark of the witness; "": not seen
-    int64_t  sent_ms;
-    int64_t  held_until_ms;             // nobody can take the lease before, as far as the last look goes
-    unsigned serial;                    // of the last request sent
-    unsigned generation;                // of the watch connection that is subscribed for this
-    unsigned carrier_polls;             // of the client, when this one was last polled
-    leader_result result;
-    uint64_t token;                     // as the store said
-    int64_t  expires_in_ms;
     leader_redis_record_ record;        // as the store said
-    char     text[LEADER_REDIS_TEXT_MAX_ + 1];
+    char     key[256];
 };
 
 struct leader_redis {
@@ -1894,11 +1894,29 @@ static void leader_redis_set_phase_(leader_redis_election *e, int phase) {
     e->phase = phase;
 }
 
+/* Puts a copy of the text in the place of the one before. Most elections never have one, so there is no
+   room for it in the struct. False: there is no memory, and it is "" now. */
+static bool leader_redis_keep_(char **kept, const char *text) {
+    size_t len = strlen(text);
+    free(*kept);
+    *kept = NULL;
+    if (len == 0) {
+        return true;
+    }
+    *kept = (char *)malloc(len + 1);
+    if (*kept) {
+        memcpy(*kept, text, len + 1);
+    }
+    return *kept != NULL;
+}
+
+static const char *leader_redis_kept_(const char *kept) { return kept ? kept : ""; }
+
 static void leader_redis_finish_(leader_redis_election *e, leader_result result, const char *text) {
     leader_redis_set_phase_(e, LEADER_REDIS_DONE_);
     e->result = result;
     e->shared_error = false;
-    snprintf(e->text, sizeof e->text, "%s", text);
+    (void)leader_redis_keep_(&e->error, text);      // without memory leader.h says what it can
     leader_redis_fall_due_(e);
 }
 
@@ -2355,12 +2373,21 @@ static void leader_redis_own_(const leader_redis_election *e, const leader_reque
     leader_redis_write_record_(&own, out);
 }
 
+/* The value that this request is to write, until it is answered. */
+static void leader_redis_change_value_(leader_redis_election *e, const char *value) {
+    e->changes_value = leader_redis_keep_(&e->next_value, value);
+    if (!e->changes_value) {
+        leader_redis_no_memory_(&e->client->main);
+    }
+}
+
 /* What the script is to write: see ARGV 14. Only one change of the value is under way at a time. */
 static void leader_redis_new_value_(leader_redis_election *e, const leader_request *request,
                                     char out[LEADER_REDIS_RECORD_MAX_ + 1]) {
     const char *value = request->value ? request->value : "";
     out[0] = 0;
     if (e->op == LEADER_REDIS_ACQUIRE_) {
+        leader_redis_change_value_(e, value);
         leader_redis_write_value_(value, out);
     }
     bool names_heir = e->op == LEADER_REDIS_RELEASE_ && request->heir && request->heir[0];
@@ -2371,12 +2398,11 @@ static void leader_redis_new_value_(leader_redis_election *e, const leader_reque
     if (e->op != LEADER_REDIS_RENEW_) {
         return;
     }
-    if (!e->changes_value && strcmp(value, e->value) != 0) {
-        memcpy(e->next_value, value, strlen(value) + 1);
-        e->changes_value = true;
+    if (!e->changes_value && strcmp(value, leader_redis_kept_(e->value)) != 0) {
+        leader_redis_change_value_(e, value);
     }
     if (e->changes_value) {
-        leader_redis_own_(e, request, e->next_value, out);
+        leader_redis_own_(e, request, leader_redis_kept_(e->next_value), out);
     }
 }
 
@@ -2385,7 +2411,7 @@ static void leader_redis_known_(const leader_redis_election *e, const leader_req
                                 char out[LEADER_REDIS_RECORD_MAX_ + 1]) {
     out[0] = 0;
     if (e->op == LEADER_REDIS_RENEW_) {
-        leader_redis_own_(e, request, e->value, out);
+        leader_redis_own_(e, request, leader_redis_kept_(e->value), out);
         return;
     }
     bool others = e->record.seq != 0 && strcmp(e->record.holder, request->identity) != 0;
@@ -3139,8 +3165,10 @@ static void leader_redis_note_outcome_(leader_redis_election *e) {
         e->term_token = e->token;
     }
     bool written = e->op == LEADER_REDIS_ACQUIRE_ || e->op == LEADER_REDIS_RENEW_;
-    if (written && e->result == LEADER_OK) {
-        memcpy(e->value, e->record.value, sizeof e->value);
+    if (written && e->result == LEADER_OK && e->changes_value) {
+        free(e->value);
+        e->value = e->next_value;
+        e->next_value = NULL;
         e->changes_value = false;
     }
     if (e->result >= 0 || e->result == LEADER_E_DUPLICATE) {
@@ -3176,11 +3204,12 @@ static void leader_redis_say_shared_(leader_redis_election *e, const char *text)
 static leader_result leader_redis_deliver_(leader_redis_election *e, leader_record *seen) {
     leader_result result = e->result;
     e->phase = LEADER_REDIS_IDLE_;
-    if (result < 0 && e->shared_error) {
-        leader_redis_say_shared_(e, e->text);
-    } else if (result < 0) {
-        e->host.log(e->host.core, LEADER_LOG_ERROR, e->text);
+    if (result < 0 && e->error && e->shared_error) {
+        leader_redis_say_shared_(e, e->error);
+    } else if (result < 0 && e->error) {
+        e->host.log(e->host.core, LEADER_LOG_ERROR, e->error);
     }
+    (void)leader_redis_keep_(&e->error, "");
     seen->token = e->token;
     seen->expires_in_ms = e->expires_in_ms;
     memcpy(seen->holder, e->record.holder, sizeof seen->holder);
@@ -3352,7 +3381,14 @@ static void leader_redis_cancel_(void *self) {
     leader_redis_leave_(r);
 }
 
+static void leader_redis_free_texts_(leader_redis_election *e) {
+    (void)leader_redis_keep_(&e->value, "");
+    (void)leader_redis_keep_(&e->next_value, "");
+    (void)leader_redis_keep_(&e->error, "");
+}
+
 static void leader_redis_reset_(leader_redis_election *e) {
+    leader_redis_free_texts_(e);
     e->next = NULL;
     e->prev = NULL;
     e->phase = LEADER_REDIS_IDLE_;
@@ -3360,7 +3396,6 @@ static void leader_redis_reset_(leader_redis_election *e) {
     e->term_seq = 0;
     e->term_token = 0;
     e->changes_value = false;
-    e->value[0] = 0;
     e->settled_seq = 0;
     e->longest_ms = 0;
     e->born[0] = 0;
@@ -3400,7 +3435,7 @@ static const char *leader_redis_open_(void *self, const leader_host *host) {
     if (r->mistake[0]) {
         return r->mistake;
     }
-    if (e->mistake[0]) {
+    if (e->mistake) {
         return e->mistake;
     }
     const char *wrong = r->tls ? leader_redis_tls_prepare_(r) : NULL;
@@ -3451,6 +3486,7 @@ static void leader_redis_close_(void *self) {
     leader_redis_election *e = (leader_redis_election *)self;
     leader_redis_client *r = leader_redis_enter_(e);
     leader_redis_set_phase_(e, LEADER_REDIS_IDLE_);
+    leader_redis_free_texts_(e);
     if (r->said_by == e) {
         r->said_by = NULL;
     }
@@ -3946,18 +3982,24 @@ static leader_backend leader_redis_make_(leader_redis_election *e, leader_redis_
     return b;
 }
 
+/* What can be wrong with a name or a whole key. */
+typedef struct leader_redis_mistakes_ {
+    const char *missing, *too_long, *half_a_tag;
+} leader_redis_mistakes_;
+
+#define LEADER_REDIS_TOO_LONG_ ": the whole key is longer than 255 bytes"
+#define LEADER_REDIS_HALF_A_TAG_ ": braces in it or in prefix must enclose a hash tag, as in {app}"
+
 /* len: of the whole key, as snprintf counts. */
-static void leader_redis_check_key_(leader_redis_election *e, const char *field, int len) {
-    bool half_a_tag = strpbrk(e->key, "{}") && !leader_redis_has_tag_(e->key);
+static const char *leader_redis_check_key_(const char *key, int len, const leader_redis_mistakes_ *mistakes) {
     if (len <= 0) {
-        snprintf(e->mistake, sizeof e->mistake, "%s of the election is missing", field);
-    } else if (len >= (int)sizeof e->key) {
-        snprintf(e->mistake, sizeof e->mistake, "%s: the whole key is longer than %d bytes", field,
-                 (int)sizeof e->key - 1);
-    } else if (half_a_tag) {
-        snprintf(e->mistake, sizeof e->mistake,
-                 "%s: braces in it or in prefix must enclose a hash tag, as in {app}", field);
+        return mistakes->missing;
     }
+    if (len > LEADER_REDIS_KEY_MAX_) {
+        return mistakes->too_long;
+    }
+    bool half_a_tag = strpbrk(key, "{}") && !leader_redis_has_tag_(key);
+    return half_a_tag ? mistakes->half_a_tag : NULL;
 }
 
 LEADER_API leader_backend leader_redis_shared_backend(leader_redis_election *e, leader_redis_client *client,
@@ -3968,7 +4010,10 @@ LEADER_API leader_backend leader_redis_shared_backend(leader_redis_election *e, 
         const char *colon = client->prefix[0] ? ":" : "";
         len = snprintf(e->key, sizeof e->key, "%s%sleader:%s", client->prefix, colon, name);
     }
-    leader_redis_check_key_(e, "name", len);
+    static const leader_redis_mistakes_ mistakes = {
+        "name of the election is missing", "name" LEADER_REDIS_TOO_LONG_, "name" LEADER_REDIS_HALF_A_TAG_
+    };
+    e->mistake = leader_redis_check_key_(e->key, len, &mistakes);
     return b;
 }
 
@@ -3976,7 +4021,10 @@ LEADER_API leader_backend leader_redis_shared_key_backend(leader_redis_election 
                                                           leader_redis_client *client, const char *key) {
     leader_backend b = leader_redis_make_(e, client);
     int len = key ? snprintf(e->key, sizeof e->key, "%s", key) : 0;
-    leader_redis_check_key_(e, "key", len);
+    static const leader_redis_mistakes_ mistakes = {
+        "key of the election is missing", "key" LEADER_REDIS_TOO_LONG_, "key" LEADER_REDIS_HALF_A_TAG_
+    };
+    e->mistake = leader_redis_check_key_(e->key, len, &mistakes);
     return b;
 }
 

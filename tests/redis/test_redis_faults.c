@@ -218,6 +218,7 @@ static void prepare(void) {
         S.p[i].cfg.renew_retries = -1;
         S.p[i].cfg.retry_ms = 200;
         S.p[i].cfg.retry_max_ms = 400;
+        S.p[i].cfg.value = "first";
     }
 }
 
@@ -230,6 +231,7 @@ static void play_shared(void) {
         while (S.p[PLAYER_A].me.request.op != LEADER_OP_NONE_
                || S.p[PLAYER_B].me.request.op != LEADER_OP_NONE_)
             beat();
+        leader_set_value(&S.p[PLAYER_A].me, rounds % 2 ? "odd" : "even");
         S.p[PLAYER_A].me.plan.next_ms = S.p[PLAYER_B].me.plan.next_ms = S.now_ms;
         beat();
     }
