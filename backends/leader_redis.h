@@ -88,6 +88,10 @@
      poll, which is always enough. While it works, a standby asks at the moment at which the lease can
      end, and of all standbys of a client only one asks in between, every retry_ms. A server that cannot
      be reached is tried again about every retry_ms, with jitter: one SYN for all elections of the client.
+     A stopped server carries out later whatever was sent to it, also by those who gave up or are gone. So
+     a standby asks after a sign of life only: the answer to a TIME, which goes before looks at a lease
+     that is held. After a silence a connection is ready when it has given one. Renewals, releases and the
+     attempt at the end of a lease are not held up.
 
    CLUSTER: MOVED and ASK are each followed once per request. Elections of one client must share a slot:
      give them a prefix with a hash tag such as "{app}", or one client each.
@@ -185,7 +189,7 @@ LEADER_API void leader_redis_timing(leader_config *cfg);
        request ends      how a request succeeds, fails or starts again
        answers           what the script's answers mean
        sending           the script's arguments
-       greetings         AUTH, SELECT, ROLE, questions to sentinels
+       greetings         AUTH, SELECT, ROLE, TIME, questions to sentinels
        notices           what the second connection is for
        client            the way to the server, and what runs on it
        elections         who carries the client's sockets; fork
@@ -294,6 +298,9 @@ struct leader_redis_client {
     int64_t now_ms;
     int64_t pumped_ms;                  // when the sockets were last looked at
     int64_t heard_ms;                   // when the server last answered
+    int64_t sounded_ms;                 // when it was asked for a sign of life
+    bool    sounding;                   // and it has not answered yet
+    bool    silent;                     // given up on a request, and not heard since
     int64_t looked_ms;                  // when a standby last asked
     uint64_t dice;
     unsigned waiting;                   // requests that need a connection
@@ -631,7 +638,7 @@ enum {
     LEADER_REDIS_RESOLVING_,            // the name of its target
     LEADER_REDIS_CONNECTING_,
     LEADER_REDIS_SHAKING_,              // TLS
-    LEADER_REDIS_GREETING_,             // AUTH, SELECT, ROLE, or the question to a sentinel
+    LEADER_REDIS_GREETING_,             // AUTH, SELECT, ROLE, TIME, or the question to a sentinel
     LEADER_REDIS_READY_
 };
 
@@ -644,7 +651,9 @@ enum {
     LEADER_REDIS_SELECT_,
     LEADER_REDIS_ROLE_,
     LEADER_REDIS_MASTER_,               // a sentinel's answer
+    LEADER_REDIS_HELLO_,                // TIME, which any user may call that may run the script
     LEADER_REDIS_ASKED_,                // ASKING
+    LEADER_REDIS_SOUNDED_,              // TIME, on a connection that is ready
     LEADER_REDIS_SCRIPT_,
     LEADER_REDIS_REPLICAS_              // WAIT
 };
@@ -2499,6 +2508,30 @@ static void leader_redis_send_(leader_redis_election *e, const leader_request *r
     }
 }
 
+/* A look at a lease that is held for a while can wait for a sign of life. One that may win it cannot, unless
+   the server fell silent: it might carry it out much later, for a candidate that is gone. */
+static bool leader_redis_must_sound_(const leader_redis_election *e) {
+    const leader_redis_client *r = e->client;
+    bool looks = e->op == LEADER_REDIS_ACQUIRE_ || e->op == LEADER_REDIS_OBSERVE_;
+    int64_t while_ms = e->host.config->retry_ms / 2;
+    bool held = e->held_until_ms - r->now_ms > while_ms;
+    bool unheard = r->now_ms - r->heard_ms >= while_ms;
+    return looks && (r->silent || r->sounding || (held && unheard));
+}
+
+static void leader_redis_sound_(leader_redis_client *r) {
+    if (r->sounding) {
+        return;
+    }
+    const char *argv[] = {"TIME"};
+    leader_redis_write_(&r->main, 1, argv);
+    leader_redis_expect_(&r->main, LEADER_REDIS_SOUNDED_, NULL);
+    leader_redis_flush_(&r->main);
+    r->sounding = true;
+    r->sounded_ms = r->now_ms;
+    r->looked_ms = r->now_ms;           // the look comes right after it: the other standbys need not
+}
+
 /* ---- greetings ------------------------------------------------------------------------------------- */
 
 static void leader_redis_ready_(leader_redis_conn_ *c);
@@ -2555,6 +2588,15 @@ static void leader_redis_greet_auth_(leader_redis_conn_ *c) {
     memset(from_file, 0, sizeof from_file);
 }
 
+/* Does a renewal wait for the connection? It goes into the silence: the next moment may be its last. */
+static bool leader_redis_renews_(const leader_redis_client *r) {
+    const leader_redis_election *e = r->first;
+    while (e && !(e->phase == LEADER_REDIS_WAITING_ && e->op == LEADER_REDIS_RENEW_)) {
+        e = e->next;
+    }
+    return e != NULL;
+}
+
 /* AUTH, and then what the connection is for. */
 static void leader_redis_greet_(leader_redis_conn_ *c) {
     leader_redis_client *r = c->client;
@@ -2572,6 +2614,10 @@ static void leader_redis_greet_(leader_redis_conn_ *c) {
     if (c == &r->main && r->sentinel_count > 0) {
         const char *argv[] = {"ROLE"};
         leader_redis_greet_with_(c, LEADER_REDIS_ROLE_, 1, argv);
+    }
+    if (c == &r->main && r->silent && !leader_redis_renews_(r)) {
+        const char *argv[] = {"TIME"};
+        leader_redis_greet_with_(c, LEADER_REDIS_HELLO_, 1, argv);
     }
     if (!c->doomed && c->greetings == 0) {
         leader_redis_ready_(c);
@@ -2642,7 +2688,8 @@ static bool leader_redis_read_place_(const redisReply *reply, leader_redis_place
 static void leader_redis_greeted_(leader_redis_conn_ *c, int kind, const redisReply *reply) {
     leader_redis_client *r = c->client;
     c->greetings--;
-    if (reply->type == REDIS_REPLY_ERROR) {
+    bool refused = reply->type == REDIS_REPLY_ERROR && kind != LEADER_REDIS_HELLO_;
+    if (refused) {
         leader_redis_greeting_refused_(c, kind, reply);
     } else if (kind == LEADER_REDIS_ROLE_ && !leader_redis_is_master_(reply)) {
         leader_redis_blame_(c, LEADER_E_IO, "the sentinels name it, but it is not a master");
@@ -2764,6 +2811,25 @@ static void leader_redis_take_notice_(leader_redis_client *r, const redisReply *
 
 /* ---- client ---------------------------------------------------------------------------------------- */
 
+static void leader_redis_wake_waiting_(leader_redis_client *r) {
+    for (leader_redis_election *e = r->first; e; e = e->next) {
+        if (e->phase == LEADER_REDIS_WAITING_) {
+            leader_redis_fall_due_(e);
+        }
+    }
+}
+
+/* The server has answered, whatever it said. */
+static void leader_redis_is_alive_(leader_redis_client *r) {
+    bool awaited = r->sounding || r->silent;
+    r->heard_ms = r->now_ms;
+    r->sounding = false;
+    r->silent = false;
+    if (awaited) {
+        leader_redis_wake_waiting_(r);
+    }
+}
+
 /* Replies come in the order of the commands. */
 static void leader_redis_take_reply_(leader_redis_conn_ *c, const redisReply *reply) {
     leader_redis_client *r = c->client;
@@ -2779,11 +2845,13 @@ static void leader_redis_take_reply_(leader_redis_conn_ *c, const redisReply *re
     leader_redis_due_ due = c->due[c->due_first];
     c->due_first = (c->due_first + 1) % c->due_cap;
     c->due_count--;
-    if (due.kind <= LEADER_REDIS_MASTER_) {
+    if (c == &r->main) {
+        leader_redis_is_alive_(r);
+    }
+    if (due.kind <= LEADER_REDIS_HELLO_) {
         leader_redis_greeted_(c, due.kind, reply);
         return;
     }
-    r->heard_ms = r->now_ms;
     r->failures = 0;
     if (!leader_redis_awaits_(&due)) {
         return;
@@ -2807,6 +2875,7 @@ static void leader_redis_main_ready_(leader_redis_client *r) {
     r->why[0] = 0;
     r->said[0] = 0;
     r->heard_ms = r->now_ms;
+    r->sounding = false;
     r->taught = false;
     r->check_at_ms = r->now_ms + r->first->host.config->lease_ms;
     if (r->failures > 0) {              // after an outage: notices can wait, and many clients come back
@@ -2816,11 +2885,7 @@ static void leader_redis_main_ready_(leader_redis_client *r) {
         memcpy(r->good_host, r->target.host, sizeof r->good_host);
         memcpy(r->good_address, r->main.lookup.found[r->main.next_address - 1], sizeof r->good_address);
     }
-    for (leader_redis_election *e = r->first; e; e = e->next) {
-        if (e->phase == LEADER_REDIS_WAITING_) {
-            leader_redis_fall_due_(e);
-        }
-    }
+    leader_redis_wake_waiting_(r);
 }
 
 static void leader_redis_ready_(leader_redis_conn_ *c) {
@@ -3142,6 +3207,7 @@ static void leader_redis_forget_parent_(leader_redis_client *r) {
     r->first = NULL;
     r->said_by = NULL;
     r->stage = LEADER_REDIS_OFF_;
+    r->silent = false;
     r->waiting = 0;
     r->watch_wanted = false;
     r->retry_at_ms = INT64_MIN / 2;
@@ -3257,7 +3323,7 @@ static void leader_redis_begin_(leader_redis_election *e, int op, const leader_r
 /* leader.h is about to give this one up: it cannot know which server did not answer. */
 static void leader_redis_say_slow_(leader_redis_election *e, const leader_request *request) {
     leader_redis_client *r = e->client;
-    bool waiting = e->phase == LEADER_REDIS_WAITING_;
+    bool waiting = e->phase == LEADER_REDIS_WAITING_ && !r->sounding;
     if (waiting && r->why[0]) {         // the reason is known
         leader_redis_say_shared_(e, r->why);
         return;
@@ -3312,7 +3378,11 @@ static leader_result leader_redis_request_(void *self, int op, const leader_requ
         leader_redis_step_(r);
     }
     if (e->phase == LEADER_REDIS_WAITING_ && r->stage == LEADER_REDIS_ON_) {
-        leader_redis_send_(e, request);
+        if (leader_redis_must_sound_(e)) {
+            leader_redis_sound_(r);
+        } else {
+            leader_redis_send_(e, request);
+        }
         leader_redis_settle_(r);
     }
     if (e->phase == LEADER_REDIS_DONE_) {
@@ -3368,12 +3438,17 @@ static void leader_redis_cancel_(void *self) {
     bool sent = e->phase == LEADER_REDIS_SENT_ || e->phase == LEADER_REDIS_REPLICATING_;
     int64_t silent_ms = r->now_ms - e->sent_ms;
     bool dead = sent && silent_ms >= e->host.config->request_timeout_ms && r->heard_ms <= e->sent_ms;
+    if (!sent && r->sounding) {
+        silent_ms = r->now_ms - r->sounded_ms;
+        dead = silent_ms >= e->host.config->request_timeout_ms;
+    }
     leader_redis_set_phase_(e, LEADER_REDIS_IDLE_);
     e->held_until_ms = 0;               // what became of it is to be found out, not remembered
     e->record.holder[0] = 0;
     e->record.value[0] = 0;
     e->record.seq = 0;
     if (dead && r->stage == LEADER_REDIS_ON_) {
+        r->silent = true;
         leader_redis_blame_(&r->main, LEADER_E_TIMEOUT, "no answer within %lld ms", (long long)silent_ms);
         leader_redis_abort_(&r->main);
         leader_redis_settle_(r);
@@ -3475,6 +3550,7 @@ static void leader_redis_shut_(leader_redis_client *r) {
     leader_redis_free_conn_(&r->guide);
     leader_redis_tls_forget_(r);
     r->failures = 0;
+    r->silent = false;
     r->moved.host[0] = 0;
     r->retry_at_ms = INT64_MIN / 2;
     r->watch_retry_at_ms = INT64_MIN / 2;

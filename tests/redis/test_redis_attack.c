@@ -373,6 +373,144 @@ UTEST(attack, a_look_that_was_given_up_is_not_remembered) {
     NEVER_TWO();
 }
 
+/* ---- a server that falls silent -------------------------------------------------------------------- */
+
+/* EVAL and EVALSHA, whoever sent them. */
+static long long scripts_run(const server *s) {
+    static const char *const names[] = {"cmdstat_eval:calls=", "cmdstat_evalsha:calls="};
+    const char *stats = say(s, "INFO commandstats");
+    long long calls = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *at = strstr(stats, names[i]);
+        calls += at ? atoll(at + strlen(names[i])) : 0;
+    }
+    return calls;
+}
+
+enum { STANDBYS = 4 };
+static candidate *standbys[STANDBYS];
+
+static void standbys_join(const server *s) {
+    for (int i = 0; i < STANDBYS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "s%d", i);
+        candidate *c = candidates;
+        while (c->open) {
+            c++;
+        }
+        leader_redis_config how;
+        memset(&how, 0, sizeof how);
+        how.port = s->port;
+        how.connect_timeout_ms = 300;
+        leader_config cfg = settings(c, name, 600000);
+        cfg.retry_ms = 200;
+        cfg.request_timeout_ms = 300;
+        leader_redis_client_init(&c->client, &how);
+        cfg.backend = leader_redis_shared_backend(&c->election, &c->client, "job");
+        c->open = leader_init(&c->me, &cfg) == LEADER_OK;
+        standbys[i] = c;
+    }
+}
+
+static bool standbys_have_seen(void) {
+    bool all = true;
+    for (int i = 0; i < STANDBYS; i++) {
+        const leader_redis_election *e = &standbys[i]->election;
+        all = all && e->phase == LEADER_REDIS_IDLE_ && e->held_until_ms > 0 && e->subscribed;
+    }
+    return all;
+}
+
+static bool standbys_have_failed(uint64_t times) {
+    bool all = true;
+    for (int i = 0; i < STANDBYS; i++) {
+        all = all && leader_get_stats(&standbys[i]->me).failures >= times;
+    }
+    return all;
+}
+
+/* One of them has sent something and waits for the reply. */
+static bool a_standby_awaits(void) {
+    bool any = false;
+    for (int i = 0; i < STANDBYS; i++) {
+        any = any || standbys[i]->client.main.due_count > 0;
+    }
+    return any;
+}
+
+/* A stopped server carries out later what it was sent, whoever gave up: on the connection that it knew, and
+   on those that its kernel made meanwhile. */
+UTEST(silence, standbys_ask_for_nothing_into_it) {
+    fresh();
+    server *s = server_start("");
+    candidate *a = join(s, "a", 600000);
+    ASSERT_TRUE(UNTIL(leads(a)));
+    standbys_join(s);
+    ASSERT_TRUE(UNTIL(standbys_have_seen()));
+    long long before = scripts_run(s);
+    kill(s->pid, SIGSTOP);
+    bool failed = UNTIL(standbys_have_failed(4) && a_standby_awaits());
+    kill(s->pid, SIGCONT);
+    ASSERT_TRUE(failed);
+    for (int64_t end = clock_ms() + LIMIT_MS; clock_ms() < end && !server_answers(s);) {
+        usleep(5000);                   // nobody ticks: what is carried out now was sent into the silence
+    }
+    ASSERT_EQ(before, scripts_run(s));
+    ASSERT_TRUE(UNTIL(standbys_have_seen()));           // and on they go
+    NEVER_TWO();
+}
+
+static bool begins_with(const fake *f, const char *command) {
+    const char *at = strchr(f->heard, '$');
+    const char *word = at ? strchr(at, '\n') : NULL;
+    return word && strncmp(word + 1, command, strlen(command)) == 0;
+}
+
+UTEST(silence, a_renewal_is_not_held_up) {
+    fresh();
+    fake f;
+    fake_open(&f);
+    candidate *c = join_fake(&f, 3000);
+    char text[1000];
+    ASSERT_TRUE(UNTIL((fake_step(&f), f.got > 0)));
+    fake_send(&f, text, yes_to(c, text));
+    ASSERT_TRUE(UNTIL(leads(c)));
+    f.got = 0;
+    ASSERT_TRUE(UNTIL((fake_step(&f), f.got > 0)));
+    ASSERT_TRUE(begins_with(&f, "EVALSHA"));
+    ASSERT_TRUE(UNTIL(c->client.silent));
+    fake_hang_up(&f);
+    f.got = 0;
+    ASSERT_TRUE(UNTIL((fake_step(&f), f.got > 0)));
+    ASSERT_TRUE(begins_with(&f, "EVAL"));               // on a connection that has said nothing yet
+    leader_close(&c->me, 0);
+    c->open = false;
+    fake_close(&f);
+}
+
+UTEST(silence, the_attempt_at_the_end_of_a_lease_is_not_held_up) {
+    static const struct { int ms; const char *command; } looks[] = {{60000, "TIME"}, {1500, "EVALSHA"}};
+    for (int i = 0; i < 2; i++) {
+        fresh();
+        fake f;
+        fake_open(&f);
+        candidate *c = join_fake(&f, 15000);            // it looks every two seconds
+        c->client.no_notice = true;
+        char text[1000];
+        ASSERT_TRUE(UNTIL((fake_step(&f), f.got > 0)));
+        fake_send(&f, text,
+                  answer_to(c, "HELD", 0, looks[i].ms,
+                            "1763262000123 00000000000000000001 00000000000000ff 60000 b", text));
+        ASSERT_TRUE(UNTIL(c->election.held_until_ms > 0));
+        f.got = 0;
+        ASSERT_TRUE(UNTIL((fake_step(&f), f.got > 0)));
+        ASSERT_TRUE(begins_with(&f, looks[i].command));
+        leader_close(&c->me, 0);
+        c->open = false;
+        fake_close(&f);
+    }
+}
+
 /* ---- sentinels ------------------------------------------------------------------------------------- */
 
 /* Answers each question with the port of the present master. */
@@ -611,15 +749,6 @@ static void crowd_tick(int side) {
         ok_ = (condition); \
     } \
     ok_; })
-
-static long long scripts_run(const server *s) {
-    long long calls = 0;
-    const char *at = strstr(say(s, "INFO commandstats"), "cmdstat_evalsha:calls=");
-    if (at) {
-        calls = atoll(at + 22);
-    }
-    return calls;
-}
 
 UTEST(crowd, idle_standbys_ask_once_per_client) {
     fresh();

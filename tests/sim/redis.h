@@ -712,6 +712,10 @@ static void redis_execute(tcp_link *link, const redis_args *a) {
         redis_subscribe(link, a, true);
     } else if (strcasecmp(word, "UNSUBSCRIBE") == 0) {
         redis_subscribe(link, a, false);
+    } else if (strcasecmp(word, "TIME") == 0) {
+        call_time(redis.lua, a);
+        reply_lua(redis.lua);
+        lua_pop(redis.lua, 1);
     } else {
         violation(&run.others, "a client says %s, which the simulated server does not know", word);
     }
