@@ -245,6 +245,7 @@ typedef struct leader_redis_conn_ {
     size_t  out_len, out_cap;
     leader_redis_due_ *due;             // replies to come, a ring
     size_t  due_first, due_count, due_cap;
+    int64_t quiet_ms;                   // a reply is owed, and nothing was heard since then
     int64_t timeout_ms;                 // from connect to ready
     int64_t deadline_ms;                // to become ready
     int64_t address_deadline_ms;        // for the present address
@@ -298,8 +299,7 @@ struct leader_redis_client {
     int64_t now_ms;
     int64_t pumped_ms;                  // when the sockets were last looked at
     int64_t heard_ms;                   // when the server last answered
-    int64_t sounded_ms;                 // when it was asked for a sign of life
-    bool    sounding;                   // and it has not answered yet
+    bool    sounding;                   // it was asked for a sign of life, and has not answered yet
     bool    silent;                     // given up on a request, and not heard since
     int64_t looked_ms;                  // when a standby last asked
     uint64_t dice;
@@ -340,7 +340,6 @@ struct leader_redis_election {          // what every tick reads comes first, wh
     leader_result result;
     uint64_t token;                     // as the store said
     int64_t  expires_in_ms;
-    int64_t  sent_ms;
     int64_t  held_until_ms;             // nobody can take the lease before, as far as the last look goes
     int64_t  longest_ms;                // longest lease seen
     uint64_t settled_seq;               // of the last request that was answered
@@ -1538,6 +1537,9 @@ static void leader_redis_expect_(leader_redis_conn_ *c, int kind, leader_redis_e
     last->election = e;
     last->serial = e ? e->serial : 0;
     last->kind = kind;
+    if (c->due_count == 0) {
+        c->quiet_ms = c->client->now_ms;
+    }
     c->due_count++;
 }
 
@@ -2496,7 +2498,6 @@ static void leader_redis_send_(leader_redis_election *e, const leader_request *r
         leader_redis_send_wait_(e, request);
     }
     leader_redis_set_phase_(e, LEADER_REDIS_SENT_);
-    e->sent_ms = r->now_ms;
     if (e->op == LEADER_REDIS_ACQUIRE_) {
         e->sent_acquire = true;
     }
@@ -2528,7 +2529,6 @@ static void leader_redis_sound_(leader_redis_client *r) {
     leader_redis_expect_(&r->main, LEADER_REDIS_SOUNDED_, NULL);
     leader_redis_flush_(&r->main);
     r->sounding = true;
-    r->sounded_ms = r->now_ms;
     r->looked_ms = r->now_ms;           // the look comes right after it: the other standbys need not
 }
 
@@ -2845,6 +2845,7 @@ static void leader_redis_take_reply_(leader_redis_conn_ *c, const redisReply *re
     leader_redis_due_ due = c->due[c->due_first];
     c->due_first = (c->due_first + 1) % c->due_cap;
     c->due_count--;
+    c->quiet_ms = r->now_ms;
     if (c == &r->main) {
         leader_redis_is_alive_(r);
     }
@@ -3430,25 +3431,22 @@ static bool leader_redis_poll_(void *self) {
     return noticed;
 }
 
-/* Nothing at all heard since that request left, for as long as one may take: the connection is dead,
-   whatever TCP thinks. A request whose time was cut short by a deadline proves nothing of the kind. */
+/* A reply is owed, and nothing at all was heard for as long as one may take: the connection is dead, whatever
+   TCP thinks. Requests whose time was cut short prove it together, none of them alone. */
 static void leader_redis_cancel_(void *self) {
     leader_redis_election *e = (leader_redis_election *)self;
     leader_redis_client *r = leader_redis_enter_(e);
-    bool sent = e->phase == LEADER_REDIS_SENT_ || e->phase == LEADER_REDIS_REPLICATING_;
-    int64_t silent_ms = r->now_ms - e->sent_ms;
-    bool dead = sent && silent_ms >= e->host.config->request_timeout_ms && r->heard_ms <= e->sent_ms;
-    if (!sent && r->sounding) {
-        silent_ms = r->now_ms - r->sounded_ms;
-        dead = silent_ms >= e->host.config->request_timeout_ms;
-    }
+    bool owes = r->stage == LEADER_REDIS_ON_ && r->main.due_count > 0;
+    int64_t silent_ms = r->now_ms - r->main.quiet_ms;
     leader_redis_set_phase_(e, LEADER_REDIS_IDLE_);
     e->held_until_ms = 0;               // what became of it is to be found out, not remembered
     e->record.holder[0] = 0;
     e->record.value[0] = 0;
     e->record.seq = 0;
-    if (dead && r->stage == LEADER_REDIS_ON_) {
+    if (owes) {
         r->silent = true;
+    }
+    if (owes && silent_ms >= e->host.config->request_timeout_ms) {
         leader_redis_blame_(&r->main, LEADER_E_TIMEOUT, "no answer within %lld ms", (long long)silent_ms);
         leader_redis_abort_(&r->main);
         leader_redis_settle_(r);
