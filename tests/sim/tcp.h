@@ -4,7 +4,7 @@
    gave up or died is still delivered, unless it asked for an abortive close (SO_LINGER 0): then nothing
    that the network had lost is sent again. */
 
-enum { TCP_LINKS = 256, TCP_FD_BASE = 9000, TCP_KEEPALIVE_US = 30000000 };
+enum { TCP_LINKS = 1024, TCP_FD_BASE = 9000, TCP_KEEPALIVE_US = 30000000 };
 
 typedef enum tcp_state { TCP_FREE, TCP_NEW, TCP_CONNECTING, TCP_UP, TCP_OVER } tcp_state;
 
