@@ -320,11 +320,11 @@ struct leader_redis_client {
 
 enum { LEADER_REDIS_MARK_MAX_ = 16 + 1 + 16 + 1 + 20 };       // "ms nonce seq"
 
-typedef struct leader_redis_record_ {   // "token seq nonce lease_ms[/length value] holder", as the key has it
+/* "token seq nonce lease_ms[/length value] holder", as the key has it, but for the value. */
+typedef struct leader_redis_record_ {
     uint64_t token, seq, nonce;
     int64_t  lease_ms;
     char     holder[LEADER_IDENTITY_MAX + 1];                 // "": none is known
-    char     value[LEADER_VALUE_MAX + 1];
 } leader_redis_record_;
 
 struct leader_redis_election {          // what every tick reads comes first, what is long comes last
@@ -358,6 +358,7 @@ struct leader_redis_election {          // what every tick reads comes first, wh
     char    *next_value;                // as value
     char    *error;                     // why the request failed, until that is told; as value
     const char *mistake;                // of the name; NULL: none
+    char    *seen_value;                // of the record, as the store said; as value
     char     born[LEADER_REDIS_MARK_MAX_ + 1];                // the mark of the witness; "": not seen
     leader_redis_record_ record;        // as the store said
     char     key[256];
@@ -1905,12 +1906,19 @@ static void leader_redis_set_phase_(leader_redis_election *e, int phase) {
     e->phase = phase;
 }
 
+static void leader_redis_drop_(char **kept) {
+    free(*kept);
+    *kept = NULL;
+}
+
 /* Puts a copy of the text in the place of the one before. Most elections never have one, so there is no
    room for it in the struct. False: there is no memory, and it is "" now. */
 static bool leader_redis_keep_(char **kept, const char *text) {
     size_t len = strlen(text);
-    free(*kept);
-    *kept = NULL;
+    if (*kept && strcmp(*kept, text) == 0) {
+        return true;
+    }
+    leader_redis_drop_(kept);
     if (len == 0) {
         return true;
     }
@@ -1921,7 +1929,9 @@ static bool leader_redis_keep_(char **kept, const char *text) {
     return *kept != NULL;
 }
 
-static const char *leader_redis_kept_(const char *kept) { return kept ? kept : ""; }
+static const char *leader_redis_kept_(const char *kept) {
+    return kept ? kept : "";
+}
 
 static void leader_redis_finish_(leader_redis_election *e, leader_result result, const char *text) {
     leader_redis_set_phase_(e, LEADER_REDIS_DONE_);
@@ -2122,18 +2132,21 @@ static bool leader_redis_read_lease_(const char **at, uint64_t *out, char value[
     return (*at)[0] == '/' && leader_redis_read_value_(at, value);
 }
 
-static bool leader_redis_read_record_(const char *text, leader_redis_record_ *out) {
+static bool leader_redis_read_record_(const char *text, leader_redis_record_ *out,
+                                      char value[LEADER_VALUE_MAX + 1]) {
     const char *at = text;
     uint64_t lease_ms = 0;
     memset(out, 0, sizeof *out);
+    value[0] = 0;
     bool good = leader_redis_read_number_(&at, 10, 0, &out->token);
     good = good && leader_redis_read_number_(&at, 10, 20, &out->seq);
     good = good && leader_redis_read_number_(&at, 16, 16, &out->nonce);
-    good = good && leader_redis_read_lease_(&at, &lease_ms, out->value);
+    good = good && leader_redis_read_lease_(&at, &lease_ms, value);
     good = good && out->token < leader_redis_token_end_ && lease_ms < leader_redis_token_end_;
     good = good && at[0] && strlen(at) <= LEADER_IDENTITY_MAX && leader_redis_is_utf8_(at);
     if (!good) {
         memset(out, 0, sizeof *out);
+        value[0] = 0;
         return false;
     }
     out->lease_ms = (int64_t)lease_ms;
@@ -2156,16 +2169,16 @@ static void leader_redis_write_value_(const char *value, char out[LEADER_REDIS_V
 }
 
 /* As the script writes it. */
-static void leader_redis_write_record_(const leader_redis_record_ *record,
+static void leader_redis_write_record_(const leader_redis_record_ *record, const char *value,
                                        char out[LEADER_REDIS_RECORD_MAX_ + 1]) {
     unsigned long long token = record->token;
     unsigned long long seq = record->seq;
     unsigned long long nonce = record->nonce;
     long long lease_ms = record->lease_ms;
-    char value[LEADER_REDIS_VALUE_MAX_ + 1];
-    leader_redis_write_value_(record->value, value);
+    char written[LEADER_REDIS_VALUE_MAX_ + 1];
+    leader_redis_write_value_(value, written);
     snprintf(out, LEADER_REDIS_RECORD_MAX_ + 1, "%llu %020llu %016llx %lld%s %s", token, seq, nonce, lease_ms,
-             value, record->holder);
+             written, record->holder);
 }
 
 /* What a word means, after which requests it can come, and whether a record belongs to it. */
@@ -2265,7 +2278,8 @@ static bool leader_redis_read_answer_(leader_redis_election *e, const redisReply
         return e->record.holder[0] != 0;
     }
     leader_redis_record_ record;
-    bool readable = leader_redis_read_record_(item[4]->str, &record);
+    char value[LEADER_VALUE_MAX + 1];
+    bool readable = leader_redis_read_record_(item[4]->str, &record, value);
     bool success = e->result == LEADER_OK && (e->op == LEADER_REDIS_ACQUIRE_ || e->op == LEADER_REDIS_RENEW_);
     if (success && !(readable && leader_redis_is_our_term_(e, &record))) {
         return false;
@@ -2274,6 +2288,7 @@ static bool leader_redis_read_answer_(leader_redis_election *e, const redisReply
     if (item[8]->len > 0) {
         memcpy(e->born, item[8]->str, item[8]->len + 1);
     }
+    (void)leader_redis_keep_(&e->seen_value, value);    // without memory the next look is told all afresh
     if (readable) {
         e->token = record.token;
         e->longest_ms = leader_max_(e->longest_ms, record.lease_ms);
@@ -2380,8 +2395,7 @@ static void leader_redis_own_(const leader_redis_election *e, const leader_reque
     own.nonce = e->nonce;
     own.lease_ms = request->lease_ms;
     memcpy(own.holder, request->identity, strlen(request->identity) + 1);
-    memcpy(own.value, value, strlen(value) + 1);
-    leader_redis_write_record_(&own, out);
+    leader_redis_write_record_(&own, value, out);
 }
 
 /* The value that this request is to write, until it is answered. */
@@ -2427,7 +2441,7 @@ static void leader_redis_known_(const leader_redis_election *e, const leader_req
     }
     bool others = e->record.seq != 0 && strcmp(e->record.holder, request->identity) != 0;
     if (others && e->op != LEADER_REDIS_RELEASE_) {
-        leader_redis_write_record_(&e->record, out);
+        leader_redis_write_record_(&e->record, leader_redis_kept_(e->seen_value), out);
     }
 }
 
@@ -3276,11 +3290,12 @@ static leader_result leader_redis_deliver_(leader_redis_election *e, leader_reco
     } else if (result < 0 && e->error) {
         e->host.log(e->host.core, LEADER_LOG_ERROR, e->error);
     }
-    (void)leader_redis_keep_(&e->error, "");
+    leader_redis_drop_(&e->error);
     seen->token = e->token;
     seen->expires_in_ms = e->expires_in_ms;
     memcpy(seen->holder, e->record.holder, sizeof seen->holder);
-    memcpy(seen->value, e->record.value, sizeof seen->value);
+    const char *value = leader_redis_kept_(e->seen_value);
+    memcpy(seen->value, value, strlen(value) + 1);
     leader_redis_note_outcome_(e);
     return result;
 }
@@ -3441,7 +3456,7 @@ static void leader_redis_cancel_(void *self) {
     leader_redis_set_phase_(e, LEADER_REDIS_IDLE_);
     e->held_until_ms = 0;               // what became of it is to be found out, not remembered
     e->record.holder[0] = 0;
-    e->record.value[0] = 0;
+    leader_redis_drop_(&e->seen_value);
     e->record.seq = 0;
     if (owes) {
         r->silent = true;
@@ -3455,9 +3470,10 @@ static void leader_redis_cancel_(void *self) {
 }
 
 static void leader_redis_free_texts_(leader_redis_election *e) {
-    (void)leader_redis_keep_(&e->value, "");
-    (void)leader_redis_keep_(&e->next_value, "");
-    (void)leader_redis_keep_(&e->error, "");
+    leader_redis_drop_(&e->value);
+    leader_redis_drop_(&e->next_value);
+    leader_redis_drop_(&e->seen_value);
+    leader_redis_drop_(&e->error);
 }
 
 static void leader_redis_reset_(leader_redis_election *e) {

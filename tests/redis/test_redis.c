@@ -2107,7 +2107,7 @@ static bool all_stopped(size_t n) {
 UTEST(many, a_thousand_elections_on_one_connection) {
     fresh();
     server *s = server_start("");
-    ASSERT_TRUE(sizeof(leader_redis_election) <= 1096);
+    ASSERT_TRUE(sizeof(leader_redis_election) <= 900);
     ASSERT_TRUE(many_open(s, 0, MANY, 6000));
     ASSERT_TRUE(many_loop(MANY, 0, all_lead));
     ASSERT_EQ(1, watching);                             // nobody stands by: no second connection
