@@ -1937,7 +1937,7 @@ static void leader_redis_finish_(leader_redis_election *e, leader_result result,
     leader_redis_set_phase_(e, LEADER_REDIS_DONE_);
     e->result = result;
     e->shared_error = false;
-    (void)leader_redis_keep_(&e->error, text);      // without memory leader.h says what it can
+    leader_redis_keep_(&e->error, text);      // without memory leader.h says what it can
     leader_redis_fall_due_(e);
 }
 
@@ -2288,7 +2288,7 @@ static bool leader_redis_read_answer_(leader_redis_election *e, const redisReply
     if (item[8]->len > 0) {
         memcpy(e->born, item[8]->str, item[8]->len + 1);
     }
-    (void)leader_redis_keep_(&e->seen_value, value);    // without memory the next look is told all afresh
+    leader_redis_keep_(&e->seen_value, value);    // without memory the next look is told all afresh
     if (readable) {
         e->token = record.token;
         e->longest_ms = leader_max_(e->longest_ms, record.lease_ms);
