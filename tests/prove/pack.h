@@ -8,9 +8,9 @@
  *   requests    nothing of their numbers: a later one's is above them all
  *   candidates  in the order that makes the smallest text: they differ in nothing but their names
  *
- * Of a record that is no longer in the store, and of the last one seen, only a store that forgets, or that
- * tells of old records, makes the numbers matter. With another one, what counts is whose it is and how
- * long it was known.
+ * Of a record that is no longer in the store, and of the last one seen, the numbers matter little: the
+ * tokens only to a store that forgets (see tokens_rise), the renewals only to one that tells of old
+ * records. With another one, what counts is whose it is and how long it was known.
  *
  * What is left out must not matter. That is not believed but checked: see compare_steps in prove.c. One
  * function lists the fields, for all three passes: to collect the values that are renamed, to write, to
@@ -304,12 +304,15 @@ static void field_record(record *r) {
     }
 }
 
-static bool all_is_kept(void) {
-    return B.forgets == 0 && !B.notices;
+/* Does the store's token rise for ever? A write for an empty store that is left over from before may come
+   with a lower one, but not if the store was full from the start and forgets once: whichever write fills
+   it again, no other one for an empty store will be carried out after it. */
+static bool tokens_rise(void) {
+    return B.forgets == 0 || (B.led && B.forgets == 1);
 }
 
-/* A record that was in the store; nobody will find it there again. `own`: the token of one's own term
-   matters. */
+/* A record that was in the store; nobody will find it there again, though news of it may come late.
+   `own`: the token of one's own term matters. */
 static void field_old(record *r, uint64_t own, uint64_t renewal) {
     bool held = field_bool(r->holder != 0);
     r->nonce = field_nonce(r->nonce);
@@ -317,6 +320,9 @@ static void field_old(record *r, uint64_t own, uint64_t renewal) {
     uint64_t token = mine ? field_token(r->token) : 0;
     r->origin = field_origin(r->origin);
     field_lease(r);
+    if (B.notices) {
+        renewal = field_renewal(r->origin, r->renewal);
+    }
     if (K.now == PASS_READ) {
         r->holder = held ? name_of(node_of_nonce(r->nonce)) + 1 : 0;
         r->seq = r->nonce != 0;
@@ -339,7 +345,7 @@ static void field_copy(record *r, const candidate *c, uint64_t renewal) {
         }
     } else {
         r->present = field_bool(r->present);
-        if (r->present && all_is_kept()) {
+        if (r->present && tokens_rise()) {
             field_old(r, c->core.nonce, renewal);
         } else if (r->present) {
             field_record(r);
@@ -402,7 +408,7 @@ static void field_lease_of(candidate *c) {
     l->lease.claim = (leader_claim_)field_int(l->lease.claim, 2);
     bool held = l->lease.claim == LEADER_CLAIM_HELD_;
     l->lease.token = held ? field_token(l->lease.token) : 0;
-    l->lease.highest_token = all_is_kept() ? l->lease.token : field_token(l->lease.highest_token);
+    l->lease.highest_token = tokens_rise() ? l->lease.token : field_token(l->lease.highest_token);
     l->lease.until_ms = owns ? field_rest(l->lease.until_ms, c->clock_ms, 0) : c->clock_ms;
     l->lease.hold_until_ms = field_rest(l->lease.hold_until_ms, c->clock_ms, -1);
     l->lease.store_answered = B.cautious ? field_bool(l->lease.store_answered) : true;
@@ -484,15 +490,10 @@ static void field_lineage(candidate *c) {
         return;
     }
     e->last.origin = field_origin(e->last.origin);
-    if (all_is_kept()) {
-        e->last.renewal = 0;
-        e->last.token = 0;
-        e->last.revision = 0;
-        return;
-    }
-    e->last.renewal = field_renewal(e->last.origin, e->last.renewal);
-    e->last.token = field_token(e->last.token);
-    e->last.revision = B.revisions ? field_token(e->last.revision) : 0;
+    bool matters = !tokens_rise();
+    e->last.renewal = matters || B.notices ? field_renewal(e->last.origin, e->last.renewal) : 0;
+    e->last.token = matters ? field_token(e->last.token) : 0;
+    e->last.revision = matters && B.revisions ? field_token(e->last.revision) : 0;
 }
 
 static void field_term(candidate *c) {
@@ -586,6 +587,7 @@ static void fields(void) {
     w.forgets = field_int(w.forgets, 2);
     w.stalls = field_int(w.stalls, 2);
     w.resets = field_int(w.resets, 2);
+    w.delays = field_int(w.delays, B.delays > 0 ? 3 : 0);
     w.store.present = field_bool(w.store.present);
     if (w.store.present) {
         field_record(&w.store);

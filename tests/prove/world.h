@@ -15,6 +15,7 @@ typedef struct bounds {             // what one run explores; every number is a 
     int  nodes;
     int  unit_ms, lease_units, deadline_ms;
     int  crashes, resigns, stops, forgets, stalls, resets;
+    int  delays;                    // units that pass while a request or its answer is under way; 0: any
     int  orphans;                   // abandoned writes that may still be carried out, at one time
     int  steps;                     // the longest history; 0: no limit, everything that can ever happen
     bool led;                       // it begins where the first candidate leads and the others have seen it
@@ -29,7 +30,7 @@ typedef struct bounds {             // what one run explores; every number is a 
     bool drains;                    // work goes on after the end of a term
     bool twins;                     // all candidates have one name
     bool notices;                   // the store tells of changes, late
-    bool must_fail;                 // past the limit: two leaders have to be found
+    const char *must_find;          // past the limit: the violation that has to be found
     size_t states_max;              // more is a failure: the bounds were thought to be smaller
 } bounds;
 
@@ -68,7 +69,7 @@ typedef struct world {
     int        orphans;
     uint64_t   versions, origins, revisions;    // given so far
     uint64_t   top_token;           // of all terms that began
-    int        crashes, resigns, stops, forgets, stalls, resets;
+    int        crashes, resigns, stops, forgets, stalls, resets, delays;
 } world;
 
 typedef enum action_kind {
@@ -105,7 +106,7 @@ static void check_leaders(void) {
         leaders += leader_is_leader(&w.c[i].core);
     }
     if (leaders > 1) {
-        violate("two leaders at once");
+        violation = "two leaders at once";      // worse than whatever else this step broke
     }
 }
 
@@ -595,13 +596,31 @@ static void drop_dead_orphans(void) {
     w.orphans = kept;
 }
 
+static bool is_quiet(void) {
+    bool quiet = true;
+    for (int i = 0; i < B.nodes; i++) {
+        quiet = quiet && w.c[i].call.state == CALL_NONE;
+    }
+    return quiet;
+}
+
+static bool let_time_pass(void) {
+    if (B.delays > 0 && !is_quiet()) {
+        if (w.delays >= B.delays) {
+            return false;
+        }
+        w.delays++;
+    }
+    pass_time(1);
+    return true;
+}
+
 /* One step; false: it is not possible in this state. */
 static bool step(action a) {
     candidate *c = &w.c[a.node];
     switch ((action_kind)a.kind) {
     case ACT_TIME:
-        pass_time(1);
-        return true;
+        return let_time_pass();
     case ACT_TICK:
         return tick(c, a.stall);
     case ACT_EXECUTE:
