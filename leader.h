@@ -678,6 +678,7 @@ struct leader_engine {
     int64_t          learnt_ms;     // when `known` was last shown, by an answer or a notice
     int64_t          read_ms;       // when the store last answered
     int64_t          longest_ms;    // the longest lease seen
+    uint64_t         highest_token; // ever seen, whatever the store forgot since
     int64_t          doubt_until_ms;
     leader_lineage_  last;
 
@@ -2940,6 +2941,7 @@ static bool leader_take_outcome_(leader_t *l) {
         if (result != LEADER_PENDING) {
             l->request.op = LEADER_OP_NONE_;
         }
+        l->lease.highest_token = leader_max_u64_(l->lease.highest_token, seen.token);
         leader_expire_term_(l, true);           // over for good, whatever the answer is
         return true;
     }
@@ -4030,10 +4032,14 @@ static void leader_engine_remember_(leader_engine *e) {
     }
 }
 
-/* What cannot be read, and what is left of a record that is gone, may still say for how long it counts. */
-static void leader_engine_note_claim_(leader_engine *e, const leader_entry *entry) {
+/* Kept whatever the store forgets. What cannot be read, and what is left of a record that is gone, may still
+   say for how long it counts. */
+static void leader_engine_note_highest_(leader_engine *e, const leader_entry *entry) {
     int64_t claim_ms = leader_max_(entry->lease_ms, entry->hold_off_ms);
     e->longest_ms = leader_max_(e->longest_ms, claim_ms);
+    if (entry->token <= LEADER_TOKEN_MAX_) {
+        e->highest_token = leader_max_u64_(e->highest_token, entry->token);
+    }
 }
 
 /* The doubt is decided here, at the look, and carried into the write. What was found out about the
@@ -4069,7 +4075,7 @@ static void leader_engine_learn_(leader_engine *e, const leader_entry *found, bo
     int64_t now_ms = leader_engine_now_(e);
     bool same = e->is_known && corrupt == e->corrupt && leader_entry_same_form_(&e->known, found);
     bool absent = found->version[0] == 0;
-    leader_engine_note_claim_(e, found);
+    leader_engine_note_highest_(e, found);
     if (!corrupt || found->forgot) {
         leader_engine_judge_(e, found, now_ms);
     }
@@ -4112,7 +4118,7 @@ static void leader_engine_tell_(const leader_engine *e, leader_record *seen) {
    was rebuilt counts from the beginning. */
 static uint64_t leader_engine_next_token_(const leader_engine *e, const leader_request *request) {
     uint64_t token = leader_max_u64_(request->min_token, e->known.token + 1);
-    token = leader_max_u64_(token, e->last.token + 1);
+    token = leader_max_u64_(token, e->highest_token + 1);
     bool blank = leader_engine_absent_(e) || e->doubt || e->corrupt || e->known.token == 0;
     if (e->known.revision != 0) {
         token = leader_max_u64_(token, e->known.revision + 1);
@@ -4378,7 +4384,7 @@ static void leader_engine_wrote_(leader_engine *e, const leader_entry *stored, l
     e->learnt_ms = now_ms;
     e->read_ms = now_ms;
     leader_engine_remember_(e);
-    leader_engine_note_claim_(e, stored);
+    leader_engine_note_highest_(e, stored);
     if (e->op == LEADER_OP_ACQUIRE_) {
         e->term_token = stored->token;
         e->hold_until_ms = e->next.hold_off_ms > 0 ? now_ms + e->next.hold_off_ms : LEADER_NEVER_;

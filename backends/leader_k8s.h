@@ -219,8 +219,10 @@ struct leader_k8s {
     int64_t  watch_asked_ms;
     int64_t  watch_after_ms;
     int64_t  watch_pause_ms;
-    int64_t  watch_behind_ms;       // an answer has shown more than the watch, since then; -1: it has not
-    uint64_t watch_version;
+    int64_t  watch_behind_ms;       // answers do not fit the watch, since then; -1: they do
+    uint64_t watch_from;            // the version it was opened for
+    uint64_t watch_version;         // the last one it told
+    uint64_t watch_uid;             // of the Lease that it speaks of, as a hash
 
     /* Events */
     leader_k8s_aside_ note;
@@ -877,6 +879,10 @@ static void leader_k8s_watch_back_off_(leader_k8s *self, int64_t least_ms) {
     leader_k8s_watch_stop_(self);
 }
 
+static uint64_t leader_k8s_uid_(const leader_k8s_lease_ *lease) {
+    return leader_hash_(lease->uid, strlen(lease->uid));
+}
+
 static bool leader_k8s_may_watch_(const leader_k8s *self) {
     bool known = self->lease.entry.revision != 0 && !self->watch_stale;
     bool idle = !self->watch.running && !self->watch.done;
@@ -893,7 +899,9 @@ static void leader_k8s_watch_start_(leader_k8s *self) {
     int timeout_s = 240 + (int)(self->nonce % 60);
     snprintf(path + len, sizeof path - len, "?watch=1&fieldSelector=metadata.name%%3D%s&allowWatchBookmarks="
              "true&timeoutSeconds=%d&resourceVersion=%s", self->name, timeout_s, self->lease.entry.version);
-    self->watch_version = self->lease.entry.revision;
+    self->watch_from = self->lease.entry.revision;
+    self->watch_version = self->watch_from;
+    self->watch_uid = leader_k8s_uid_(&self->lease);
     self->watch_asked_ms = leader_k8s_now_(self);
     self->watch_news = false;
     self->watch_behind_ms = -1;
@@ -902,10 +910,14 @@ static void leader_k8s_watch_start_(leader_k8s *self) {
     }
 }
 
-/* After an answer: has the watch missed something? It gets two seconds to catch up. */
+/* After an answer: has the watch missed something? It gets two seconds to catch up. A store that went back
+   may not tell a watch from before that. */
 static void leader_k8s_watch_compare_(leader_k8s *self) {
     int64_t now_ms = leader_k8s_now_(self);
-    if (!self->watch_open || self->lease.entry.revision <= self->watch_version) {
+    uint64_t version = self->lease.entry.revision;
+    bool covers = version >= self->watch_from && version <= self->watch_version;
+    bool fits = covers && leader_k8s_uid_(&self->lease) == self->watch_uid;
+    if (!self->watch_open || fits) {
         self->watch_behind_ms = -1;
     } else if (self->watch_behind_ms < 0) {
         self->watch_behind_ms = now_ms;
@@ -971,6 +983,7 @@ static leader_news leader_k8s_event_(leader_k8s *self, const char *line, size_t 
     self->watch_news = true;
     self->watch_pause_ms = 0;
     self->watch_version = leader_max_u64_(self->watch_version, version);
+    self->watch_uid = leader_k8s_uid_(&lease);
     if (version >= self->lease.entry.revision) {
         self->watch_behind_ms = -1;
     }

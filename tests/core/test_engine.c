@@ -641,6 +641,22 @@ UTEST_F(two, a_told_renewal_is_no_reason_to_ask) {
     ASSERT_EQ(LEASE_MS + 1, B.seen.expires_in_ms);
 }
 
+/* Not even the core was told of it before the store was rebuilt. */
+UTEST_F(two, a_token_that_was_only_heard_is_never_given_again) {
+    ASSERT_EQ(LEADER_OK, ACQUIRE(A));
+    ASSERT_EQ(LEADER_HELD, ACQUIRE(B));
+    table.row.token = 9000000000000;
+    table.row.revision = 50;
+    table.row.renewal++;
+    news(&B, LEADER_NEWS_RECORD);
+    table.row.holder[0] = 0;
+    table.row.origin++;
+    table.row.token = 5;
+    table.row.revision = 6;
+    ASSERT_EQ(LEADER_OK, ACQUIRE(B));
+    ASSERT_GT(B.seen.token, 9000000000000u);
+}
+
 UTEST_F(two, a_silent_watch_is_not_believed) {
     ASSERT_EQ(LEADER_OK, ACQUIRE(A));
     ASSERT_EQ(LEADER_HELD, ACQUIRE(B));

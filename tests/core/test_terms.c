@@ -94,6 +94,15 @@ FAKE_TEST(validity, a_renewal_answered_at_the_deadline_extends_nothing) {
     ASSERT_EQ(0u, stats(f).renewals);
 }
 
+FAKE_TEST(validity, a_token_told_after_the_deadline_is_remembered) {
+    next(f, RENEW, taking(named(says(LEADER_LOST), "b", 50), 5000));
+    begin(f);
+    run_to(f, 5000);
+    ASSERT_STREQ("started 1; leader a; stopped 1 deadline; leader -; ", f->said);
+    run(f, 20000);
+    ASSERT_EQ(51u, sent(f, ACQUIRE, -1).min_token);
+}
+
 FAKE_TEST(validity, a_renewal_answered_just_before_the_deadline_counts) {
     next(f, RENEW, taking(says(LEADER_OK), 4999));
     begin(f);

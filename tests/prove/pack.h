@@ -484,6 +484,7 @@ static void field_knowledge(candidate *c) {
 static void field_lineage(candidate *c) {
     leader_engine *e = &c->engine;
     e->longest_ms = field_bool(e->longest_ms > 0) ? lease_ms() : 0;
+    e->highest_token = tokens_rise() ? 0 : field_token(e->highest_token);
     e->doubt_until_ms = field_rest(e->doubt_until_ms, c->clock_ms, -1);
     if (!e->seen_any) {
         memset(&e->last, 0, sizeof e->last);

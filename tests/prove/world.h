@@ -141,7 +141,7 @@ static uint64_t top_known_token(void) {
     for (int i = 0; i < B.nodes; i++) {
         const candidate *c = &w.c[i];
         top = leader_max_u64_(top, c->core.lease.highest_token);
-        top = leader_max_u64_(top, c->engine.last.token);
+        top = leader_max_u64_(top, c->engine.highest_token);
         top = leader_max_u64_(top, c->call.entry.token);
         top = leader_max_u64_(top, c->news.token);
     }
