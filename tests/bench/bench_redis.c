@@ -720,7 +720,7 @@ static void bench_standby(const server *s) {
     for (int64_t end = clock_ms() + (int64_t)periods * RETRY_MS; clock_ms() < end;)
         loop_once(all, STANDBYS + 1, 20);
     double each = (double)(evalsha_calls(s) - before) / (STANDBYS * periods);
-    bench_fact("requests of a standby in a retry period", "", each, BENCH_AT_MOST, 1);
+    bench_fact("scripts of a standby in a retry period", "", each, BENCH_AT_MOST, 1);
     for (int i = 0; i <= STANDBYS; i++) { leader_close(&all[i]->me, 0); all[i]->open = false; }
 }
 
