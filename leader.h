@@ -3948,6 +3948,7 @@ LEADER_API leader_result leader_init_(leader_t *l, size_t l_size, const leader_c
 
 enum { LEADER_STEP_READ_, LEADER_STEP_DECIDE_, LEADER_STEP_WRITE_ };
 enum { LEADER_CONFLICTS_MAX_ = 4, LEADER_WATCH_TRUST_MS_ = 20000 };
+
 static int64_t leader_engine_now_(const leader_engine *e) {
     return e->host.now_ms(e->host.core);
 }
@@ -4521,11 +4522,11 @@ static bool leader_engine_hear_(leader_engine *e, const leader_entry *found) {
     }
     bool ours_before = e->known.nonce == e->nonce && e->known.holder[0] != 0;
     bool changed = strcmp(found->holder, e->known.holder) != 0 || found->nonce != e->known.nonce;
-    bool was_read = e->must_read;
+    bool must_read = e->must_read;
     int64_t read_ms = e->read_ms;
     leader_engine_learn_(e, found, false);
-    e->must_read = was_read;
-    e->read_ms = read_ms;           // hearing is not asking
+    e->must_read = must_read;       // hearing is not asking
+    e->read_ms = read_ms;
     return found->holder[0] == 0 || changed || (ours_before && found->nonce != e->nonce);
 }
 
