@@ -4050,6 +4050,7 @@ static void leader_engine_judge_(leader_engine *e, const leader_entry *found, in
     bool forgot = e->seen_any && (absent || leader_engine_went_back_(&e->last, found));
     if (found->forgot) {
         e->seen_any = true;
+        leader_engine_note_highest_(e, found);      // it is the lost record that says so
         forgot = true;
     }
     if (absent && e->corrupt) {     // what could not be read is gone
@@ -4076,10 +4077,10 @@ static void leader_engine_learn_(leader_engine *e, const leader_entry *found, bo
     int64_t now_ms = leader_engine_now_(e);
     bool same = e->is_known && corrupt == e->corrupt && leader_entry_same_form_(&e->known, found);
     bool absent = found->version[0] == 0;
-    leader_engine_note_highest_(e, found);
     if (!corrupt || found->forgot) {
         leader_engine_judge_(e, found, now_ms);
     }
+    leader_engine_note_highest_(e, found);
     if (!same || absent) {
         e->seen_ms = now_ms;
         leader_engine_spot_duplicate_(e, found);

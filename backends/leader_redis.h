@@ -4077,9 +4077,6 @@ typedef struct leader_redis_mistakes_ {
     const char *missing, *too_long, *half_a_tag;
 } leader_redis_mistakes_;
 
-#define LEADER_REDIS_TOO_LONG_ ": the whole key is longer than 255 bytes"
-#define LEADER_REDIS_HALF_A_TAG_ ": braces in it or in prefix must enclose a hash tag, as in {app}"
-
 /* len: of the whole key, as snprintf counts. */
 static const char *leader_redis_check_key_(const char *key, int len, const leader_redis_mistakes_ *mistakes) {
     if (len <= 0) {
@@ -4101,7 +4098,9 @@ LEADER_API leader_backend leader_redis_shared_backend(leader_redis_election *e, 
         len = snprintf(e->key, sizeof e->key, "%s%sleader:%s", client->prefix, colon, name);
     }
     static const leader_redis_mistakes_ mistakes = {
-        "name of the election is missing", "name" LEADER_REDIS_TOO_LONG_, "name" LEADER_REDIS_HALF_A_TAG_
+        "name of the election is missing",
+        "name: the whole key is longer than 255 bytes",
+        "name: braces in it or in prefix must enclose a hash tag, as in {app}"
     };
     e->mistake = leader_redis_check_key_(e->key, len, &mistakes);
     return b;
@@ -4112,7 +4111,9 @@ LEADER_API leader_backend leader_redis_shared_key_backend(leader_redis_election 
     leader_backend b = leader_redis_make_(e, client);
     int len = key ? snprintf(e->key, sizeof e->key, "%s", key) : 0;
     static const leader_redis_mistakes_ mistakes = {
-        "key of the election is missing", "key" LEADER_REDIS_TOO_LONG_, "key" LEADER_REDIS_HALF_A_TAG_
+        "key of the election is missing",
+        "key: the whole key is longer than 255 bytes",
+        "key: braces in it must enclose a hash tag, as in {app}"
     };
     e->mistake = leader_redis_check_key_(e->key, len, &mistakes);
     return b;

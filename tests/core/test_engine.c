@@ -376,6 +376,19 @@ UTEST_F(two, the_hold_off_is_the_longest_lease_seen) {
     ASSERT_EQ(4 * LEASE_MS, B.seen.hold_off_ms);
 }
 
+/* The lease of the one that follows is no measure for what was forgotten. */
+UTEST_F(two, the_doubt_is_no_longer_than_what_was_seen_before) {
+    ASSERT_EQ(LEADER_OK, ACQUIRE(A));
+    ASSERT_EQ(LEADER_HELD, ACQUIRE(B));
+    table.row.origin++;
+    table.row.lease_ms = 40 * LEASE_MS;
+    ASSERT_EQ(LEADER_HELD, ACQUIRE(B));
+    table.row.holder[0] = 0;
+    now_ms += LEASE_MS + 1;
+    ASSERT_EQ(LEADER_OK, ACQUIRE(B));
+    ASSERT_EQ(0, B.seen.hold_off_ms);
+}
+
 UTEST_F(two, a_record_of_another_origin_is_in_doubt) {
     ASSERT_EQ(LEADER_OK, ACQUIRE(A));
     ASSERT_EQ(LEADER_HELD, ACQUIRE(B));

@@ -21,6 +21,7 @@ static struct {
     int64_t      before_us;
     int64_t      clock_ms;                                      // the wall clock at time 0
     int64_t      jumped_ms, jumped_us;                          // forward, and when
+    int64_t      ran_ms;                                        // the clock when a script last ran
     lua_State   *lua;
     redis_script scripts[REDIS_SCRIPTS];                        // compiled once for all scenarios
     int          script_count;
@@ -189,7 +190,7 @@ static void redis_reset(void) {
     redis_forget();
     redis_forget_scripts();
     memset(redis.before, 0, sizeof redis.before);
-    redis.before_us = redis.jumped_us = 0;
+    redis.before_us = redis.jumped_us = redis.ran_ms = 0;
     redis.clock_ms = 1700000000000;
 }
 
@@ -616,12 +617,15 @@ static bool redis_is_empty(void) {
     return empty;
 }
 
-/* What the promise leaves out: both keys are gone, and the clock was set back to before the last term. Who
-   has seen that term still has to have a higher token. */
+/* What the promise leaves out: both keys are gone, and the clock was set back to before the last term, or
+   stands at the very millisecond of the last token. Who has seen it still has to have a higher one. */
 static void redis_excuse_tokens(void) {
-    if ((uint64_t)redis_now_ms() <= sim.top_token && redis_is_empty()) {
+    int64_t now_ms = redis_now_ms();
+    bool behind = (uint64_t)now_ms <= sim.top_token || now_ms <= redis.ran_ms;
+    if (behind && redis_is_empty()) {
         sim.tokens_reset = true;
     }
+    redis.ran_ms = now_ms;
 }
 
 static void redis_run_script(const redis_script *s, const redis_args *a) {
