@@ -347,6 +347,9 @@ struct leader_redis_election {          // what every tick reads comes first, wh
     bool     by_text;                   // send the script's text: the server did not know its sum
     bool     moved, asked;              // MOVED, ASK have been followed for this request
     bool     asking;                    // the next server wants to hear ASKING first
+    // leader_request.reclaim; and the record of our name that was found is to be taken, as it stands: a late
+    // request of the process before us would take ours
+    bool     may_reclaim, reclaims;
     bool     sent_acquire;              // so that there may be something to release
     bool     listens, noticed;          // wants to hear of releases; has heard of one
     bool     outdated;                  // there was a notice since the last request was sent
@@ -411,7 +414,8 @@ extern "C" {
          5 lease_ms
          6 the record as the caller knows it: its own to renew, another's as its last look found it; or ""
          7 the length of that lease   8 settled_seq   9 term_token   10 min_token
-         11 the longest lease that the caller has seen   12 '1': reclaim   13 the channel
+         11 the longest lease that the caller has seen   12 '1': take the record of our name that 6 shows
+         13 the channel
          14 acquire: "" or "/length value" for the record; renew: "" or the record with another value;
          release: "" or "ms heir", which the others let go first for that long
          15 the mark of the witness that the caller knows; "": none; "0": none, and it starts cautiously
@@ -453,7 +457,8 @@ extern "C" {
 static const char leader_redis_script_text_[] =
     "local lease, wit, call, op = KEYS[1], KEYS[2], redis.call, ARGV[1]\n"
     "local rec = call('GET', lease)\n"
-    "if rec and rec ~= '' and (rec == ARGV[6] or (op == 'renew' and rec == ARGV[14])) then\n"
+    "local same = rec and rec ~= '' and (rec == ARGV[6] or (op == 'renew' and rec == ARGV[14]))\n"
+    "if same and ARGV[12] ~= '1' then\n"
     " if op == 'renew' then\n"
     "  local life = math.max(86400000, 100 * ARGV[5])\n"
     "  call('PEXPIRE', lease, ARGV[5])\n"
@@ -582,7 +587,8 @@ static const char leader_redis_script_text_[] =
     " if mine and term == seq then return say('OK', ttl, rec) end\n"  // carried out before
     " if mine and term > seq then return say('HELD', ttl, rec) end\n"  // overtaken by a later one
     " if not mine and name ~= me then return say('HELD', ttl, rec) end\n"
-    " if not mine and ARGV[12] ~= '1' then return say('DUPLICATE', ttl, rec) end\n"
+    " local reclaims = ARGV[12] == '1' and same\n"
+    " if not mine and not reclaims then return say('DUPLICATE', ttl, rec) end\n"
     "else\n"
     " if seen > 0 and (not t or t < seen) then\n"  // the store forgot a term that the caller saw
     "  local ms = now()\n"
@@ -618,7 +624,7 @@ static const char leader_redis_script_text_[] =
 
 /* A wrong sum costs a round trip, not an election: the server says NOSCRIPT and gets the text. The tests
    compare it with the server's own. */
-static const char leader_redis_script_sha1_[] = "e4c8250b28b78b7a9eb5026ef961c8be6e051728";
+static const char leader_redis_script_sha1_[] = "4fdd8bf5de5db1806f49c328419e4446d263898e";
 
 /* The numbers of leader.h's operations; the words of the script; how far a request has come. */
 enum { LEADER_REDIS_ACQUIRE_, LEADER_REDIS_RENEW_, LEADER_REDIS_RELEASE_, LEADER_REDIS_OBSERVE_ };
@@ -2328,6 +2334,11 @@ static void leader_redis_answered_(leader_redis_election *e, const redisReply *r
         e->phase = LEADER_REDIS_REPLICATING_;
         return;
     }
+    if (e->result == LEADER_E_DUPLICATE && e->may_reclaim && !e->reclaims) {
+        e->reclaims = true;
+        leader_redis_again_(e);
+        return;
+    }
     const char *text = "";
     if (e->result == LEADER_E_DUPLICATE) {
         text = "another process holds the lease under this identity";
@@ -2440,7 +2451,7 @@ static void leader_redis_known_(const leader_redis_election *e, const leader_req
         return;
     }
     bool others = e->record.seq != 0 && strcmp(e->record.holder, request->identity) != 0;
-    if (others && e->op != LEADER_REDIS_RELEASE_) {
+    if ((others || e->reclaims) && e->op != LEADER_REDIS_RELEASE_) {
         leader_redis_write_record_(&e->record, leader_redis_kept_(e->seen_value), out);
     }
 }
@@ -2474,7 +2485,7 @@ static void leader_redis_send_script_(leader_redis_election *e, const leader_req
     snprintf(longest, sizeof longest, "%lld", (long long)e->longest_ms);
     const char *command = by_text ? "EVAL" : "EVALSHA";
     const char *script = by_text ? leader_redis_script_text_ : leader_redis_script_sha1_;
-    const char *reclaim = request->reclaim ? "1" : "0";
+    const char *reclaim = e->reclaims ? "1" : "0";
     const char *mark = leader_redis_mark_(e);
     const char *argv[] = {
         command, script, "2", e->key, witness, leader_redis_ops_[e->op], request->identity, nonce, seq, lease,
@@ -3317,6 +3328,8 @@ static void leader_redis_begin_(leader_redis_election *e, int op, const leader_r
     e->nonce = request->nonce;
     e->op = op;
     e->by_text = false;
+    e->may_reclaim = request->reclaim;
+    e->reclaims = false;
     e->moved = false;
     e->asked = false;
     e->asking = false;

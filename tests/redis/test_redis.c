@@ -52,6 +52,13 @@ static const char *mark_of(const server *s) {
     return mark_there;
 }
 
+/* The record that a reclaiming process has found. */
+static char found_record[600];
+
+static void find_record(const server *s) {
+    snprintf(found_record, sizeof found_record, "%s", say(s, "GET leader:job"));
+}
+
 /* Runs the script by its text. nonce and seq as numbers; min_token, longest and reclaim only for acquire. */
 static const char *lua(const server *s, int op, const char *me, int nonce, int seq, long long lease_ms,
                        unsigned long long min_token, long long longest, bool reclaim) {
@@ -74,7 +81,7 @@ static const char *lua(const server *s, int op, const char *me, int nonce, int s
                           n,
                           q,
                           l,
-                          known_to(op, nonce, seq),
+                          reclaim ? found_record : known_to(op, nonce, seq),
                           "0",
                           ss,
                           st,
@@ -244,10 +251,14 @@ UTEST(scripts, same_name_other_process) {
     ASSERT_STREQ("LOST", renew(s, "a", 2, 1, 60000));
     ASSERT_STREQ("LOST", release(s, "a", 2, 9));
     uint64_t first = token_said;
+    find_record(s);
     ASSERT_STREQ("OK", lua(s, LEADER_REDIS_ACQUIRE_, "a", 2, 2, 60000, 1, 0, true));
     ASSERT_GT(token_said, first);
     ASSERT_STREQ("LOST", renew(s, "a", 1, 1, 60000));
+    // a late request of the process in between takes nothing from the one that came after it
+    ASSERT_STREQ("DUPLICATE", lua(s, LEADER_REDIS_ACQUIRE_, "a", 4, 1, 60000, 1, 0, true));
     // reclaim is for one's own name
+    find_record(s);
     ASSERT_STREQ("HELD", lua(s, LEADER_REDIS_ACQUIRE_, "b", 3, 1, 60000, 1, 0, true));
 }
 
