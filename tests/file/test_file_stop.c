@@ -695,13 +695,17 @@ UTEST_F(crowd, a_stopped_leader_reads_false_when_it_goes_on) {
     ASSERT_EQ(0, kill(W->pids[0], SIGSTOP));
     ASSERT_EQ(W->pids[0], waitpid(W->pids[0], NULL, WUNTRACED));
     int64_t renewed = W->sh->players[0].l.request.sent_ms;
+    uint64_t token = W->sh->players[0].l.lease.token;
     ASSERT_TRUE(here_leads(W, GENEROUS_MS, &overlapped));
     EXPECT_GT(boot_ms(), renewed + 2000);
+    EXPECT_GT(leader_token(&W->here.l), token);
     ASSERT_EQ(0, kill(W->pids[0], SIGCONT));
     for (int i = 0; i < 50; i++) {                   // it asks at once, before any tick; so do we
         leader_tick(&W->here.l);
         ask(W->sh, &W->here.l);
-        EXPECT_FALSE(leader_is_leader(&W->here.l) && there_leads(W, 0));   // we may be held up as well
+        EXPECT_FALSE(leader_is_leader(&W->here.l) && there_leads(W, 0));
+        // only where we are held up as well may it lead again, and never in its old term
+        EXPECT_FALSE(there_leads(W, 0) && W->sh->players[0].l.lease.token == token);
         leader_sleep(&W->here.l, 10);
     }
     EXPECT_FALSE(overlapped);
