@@ -328,7 +328,7 @@ typedef struct leader_call {        // valid during the call
     uint64_t id;                    // rises; a new one starts a new request
     int64_t  now_ms;                // the election's clock, read before the request
     int64_t  timeout_ms;            // a blocking store bounds itself by this
-    bool     begins;                // write: begins a term, must survive a power failure
+    bool     begins;                // write: gives a term its token, must survive a power failure
     bool     competes;              // read: a write may follow, so an empty record may be created
 } leader_call;
 
@@ -665,6 +665,7 @@ struct leader_engine {
     uint64_t         call_id;       // of our own to the register
     int64_t          call_ms;       // the clock before that
     leader_entry     next;          // what is being written
+    bool             gives_token;   // and a new token with it
 
     /* what is known about the record */
     leader_entry     known;
@@ -684,6 +685,8 @@ struct leader_engine {
 
     /* our own term */
     uint64_t         term_token;
+    bool             is_first;      // our record is the first of an empty store
+    uint64_t         drawn_again;   // the token that takes its place while holding off; 0: none yet
     int64_t          hold_until_ms; // our record says that its term has not begun until then
 
     /* notices */
@@ -2774,7 +2777,7 @@ static void leader_note_free_(leader_t *l, leader_result result, const leader_re
     }
 }
 
-static void leader_renewed_(leader_t *l) {
+static void leader_renewed_(leader_t *l, const leader_record *seen) {
     int64_t margin_ms = l->lease.until_ms - l->now_ms;
     bool tightest = l->counts.margin_ms_min < 0 || margin_ms < l->counts.margin_ms_min;
     if (l->state == LEADER_STATE_LEADER && tightest) {
@@ -2785,6 +2788,9 @@ static void leader_renewed_(leader_t *l) {
     l->plan.retries = 0;
     l->lease.until_ms = leader_valid_until_(l);
     l->plan.next_ms = l->request.sent_ms + l->cfg.renew_ms;
+    if (l->state == LEADER_STATE_HOLDING_OFF) {     // its token may have been drawn again
+        l->lease.token = leader_max_u64_(l->lease.token, seen->token);
+    }
     if (l->state == LEADER_STATE_LEADER) {
         leader_record self = leader_self_(l);
         self.acquired_us = leader_numbers_now_(l).acquired_us;
@@ -2828,7 +2834,7 @@ static void leader_renew_failed_(leader_t *l, leader_result result, const leader
 
 static void leader_renew_answered_(leader_t *l, leader_result result, const leader_record *seen) {
     if (result == LEADER_OK) {
-        leader_renewed_(l);
+        leader_renewed_(l, seen);
         return;
     }
     if (result != LEADER_LOST && result != LEADER_E_DUPLICATE) {
@@ -4058,6 +4064,7 @@ static void leader_engine_judge_(leader_engine *e, const leader_entry *found, in
     }
     if (forgot) {                   // the term after ours may be what was lost: ask for the record afresh
         e->term_token = 0;
+        e->drawn_again = 0;
     }
     if (forgot || (absent && e->host.config->cautious_start)) {
         e->doubt_until_ms = leader_max_(e->doubt_until_ms, now_ms + leader_engine_full_lease_(e));
@@ -4115,18 +4122,24 @@ static void leader_engine_tell_(const leader_engine *e, leader_record *seen) {
 
 /* -- deciding -- */
 
+static uint64_t leader_wall_token_(void) {
+    return (uint64_t)leader_max_(1, leader_wall_us_() / 1000);
+}
+
 /* A term's token is above all earlier ones. Where nothing is left to be above of, the store's own
    counter or the wall clock keeps tokens rising; both where there is no record, because a store that
-   was rebuilt counts from the beginning. */
+   was rebuilt counts from the beginning, and where our first record may have come late, see below. */
 static uint64_t leader_engine_next_token_(const leader_engine *e, const leader_request *request) {
     uint64_t token = leader_max_u64_(request->min_token, e->known.token + 1);
     token = leader_max_u64_(token, e->highest_token + 1);
-    bool blank = leader_engine_absent_(e) || e->doubt || e->corrupt || e->known.token == 0;
-    if (e->known.revision != 0) {
+    bool counts = e->known.revision != 0;
+    bool blank = e->doubt || e->corrupt || e->known.token == 0;
+    bool late = e->doubt && e->is_first && leader_engine_is_mine_(e, request);
+    if (counts) {
         token = leader_max_u64_(token, e->known.revision + 1);
     }
-    if (leader_engine_absent_(e) || (blank && e->known.revision == 0)) {
-        token = leader_max_u64_(token, (uint64_t)leader_max_(1, leader_wall_us_() / 1000));
+    if (leader_engine_absent_(e) || late || (blank && !counts)) {
+        token = leader_max_u64_(token, leader_wall_token_());
     }
     return token;
 }
@@ -4162,6 +4175,9 @@ static leader_result leader_engine_take_(leader_engine *e, const leader_request 
         e->host.log(e->host.core, LEADER_LOG_ERROR, "no token is left below 2^53: repair the record by hand");
         return LEADER_E_CORRUPT;
     }
+    e->is_first = leader_engine_absent_(e) || e->known.forgot;
+    e->drawn_again = 0;
+    e->gives_token = true;
     e->step = LEADER_STEP_WRITE_;
     return LEADER_PENDING;
 }
@@ -4224,20 +4240,38 @@ static void leader_engine_draft_own_(leader_engine *e) {
     e->next.renewal = e->known.renewal + 1;
     e->next.renewed_us = leader_wall_us_();
     e->next.hold_off_ms = 0;
+    e->gives_token = false;
     if (e->hold_until_ms > now_ms) {
         e->next.hold_off_ms = e->hold_until_ms - now_ms;
     }
     e->step = LEADER_STEP_WRITE_;
 }
 
+/* A first record names no version: a late one may stand in a store that was wiped once more, with a token
+   below that of a term in between. A renewal does name one, and nobody was told a token yet. */
+static void leader_engine_draw_again_(leader_engine *e) {
+    if (e->drawn_again == 0) {
+        e->drawn_again = leader_max_u64_(e->known.token, leader_wall_token_());
+    }
+    e->next.token = e->drawn_again;
+    e->gives_token = true;
+}
+
+static bool leader_engine_is_our_term_(const leader_engine *e, const leader_request *request) {
+    bool same_token = e->known.token == e->term_token || e->known.token == e->drawn_again;
+    return same_token && leader_engine_is_mine_(e, request);
+}
+
 static leader_result leader_engine_decide_renew_(leader_engine *e, const leader_request *request,
                                                  leader_record *seen) {
-    bool mine = leader_engine_is_mine_(e, request) && e->known.token == e->term_token;
     if (e->corrupt) {
         return LEADER_E_CORRUPT;
     }
-    if (mine && !e->known.locked) {
+    if (leader_engine_is_our_term_(e, request) && !e->known.locked) {
         leader_engine_draft_own_(e);
+        if (e->is_first && e->next.hold_off_ms > 0) {
+            leader_engine_draw_again_(e);
+        }
         e->next.lease_ms = request->lease_ms;
         leader_copy_text_(e->next.value, sizeof e->next.value, request->value);
         return LEADER_PENDING;
@@ -4330,7 +4364,7 @@ static leader_call leader_engine_call_(const leader_engine *e, const leader_requ
     call.id = e->call_id;
     call.now_ms = e->call_ms;
     call.timeout_ms = request->timeout_ms;
-    call.begins = e->step == LEADER_STEP_WRITE_ && e->op == LEADER_OP_ACQUIRE_;
+    call.begins = e->step == LEADER_STEP_WRITE_ && e->gives_token;
     call.competes = e->step == LEADER_STEP_READ_ && e->op == LEADER_OP_ACQUIRE_;
     return call;
 }
@@ -4388,13 +4422,10 @@ static void leader_engine_wrote_(leader_engine *e, const leader_entry *stored, l
     leader_engine_remember_(e);
     leader_engine_note_highest_(e, stored);
     if (e->op == LEADER_OP_ACQUIRE_) {
-        e->term_token = stored->token;
         e->hold_until_ms = e->next.hold_off_ms > 0 ? now_ms + e->next.hold_off_ms : LEADER_NEVER_;
         seen->hold_off_ms = e->next.hold_off_ms;
     }
-    if (e->op == LEADER_OP_RELEASE_) {
-        e->term_token = 0;
-    }
+    e->term_token = e->op == LEADER_OP_RELEASE_ ? 0 : stored->token;
     leader_engine_tell_(e, seen);
 }
 

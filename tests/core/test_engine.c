@@ -17,6 +17,7 @@ typedef struct memory {
     bool          write_happens;            // although next_write says an error
     int           reads_pending;
     int64_t       stall_ms;                 // before the next write
+    bool          begins;                   // the last write: it gives a term its token
     leader_news   news;
     leader_entry  told;
 } memory;
@@ -51,7 +52,7 @@ static leader_result table_read(void *self, const leader_call *call, leader_entr
 static leader_result table_write(void *self, const leader_call *call, const leader_entry *next,
                                  leader_entry *stored) {
     (void)self;
-    (void)call;
+    table.begins = call->begins;
     leader_result answer = table.next_write;
     table.next_write = LEADER_OK;
     now_ms += table.stall_ms;
@@ -480,6 +481,66 @@ UTEST_F(two, a_renewal_says_how_much_of_the_hold_off_is_left) {
     now_ms += LEASE_MS;
     ASSERT_EQ(LEADER_OK, RENEW(B));
     ASSERT_EQ(0, table.row.hold_off_ms);
+}
+
+/* Tokens of an empty store come from the wall clock, by the millisecond. */
+static void outlast_token(uint64_t token) {
+    while (leader_wall_token_() <= token) {
+    }
+}
+
+static leader_result take_wiped(candidate *holder, candidate *next) {
+    ask(holder, holder->backend.acquire);
+    ask(next, next->backend.acquire);
+    wipe();
+    outlast_token(holder->seen.token);
+    return ask(next, next->backend.acquire);
+}
+
+UTEST_F(two, a_first_record_draws_its_token_again) {
+    ASSERT_EQ(LEADER_OK, take_wiped(&A, &B));
+    uint64_t first = B.seen.token;
+    outlast_token(first);
+    ASSERT_EQ(LEADER_OK, RENEW(B));
+    uint64_t again = B.seen.token;
+    ASSERT_GT(again, first);
+    ASSERT_EQ(again, table.row.token);
+    ASSERT_TRUE(table.begins);
+    outlast_token(again);
+    ASSERT_EQ(LEADER_OK, RENEW(B));
+    ASSERT_EQ(again, B.seen.token);
+    now_ms += LEASE_MS;
+    ASSERT_EQ(LEADER_OK, RENEW(B));
+    ASSERT_EQ(again, B.seen.token);
+    ASSERT_FALSE(table.begins);
+}
+
+UTEST_F(two, a_token_drawn_again_is_found_out_by_reading) {
+    ASSERT_EQ(LEADER_OK, take_wiped(&A, &B));
+    outlast_token(B.seen.token);
+    table.next_write = LEADER_E_TIMEOUT;
+    table.write_happens = true;
+    ASSERT_EQ(LEADER_E_TIMEOUT, RENEW(B));
+    uint64_t again = table.row.token;
+    outlast_token(again);
+    ASSERT_EQ(LEADER_OK, RENEW(B));
+    ASSERT_EQ(again, B.seen.token);
+}
+
+/* The store counts, but what is in it was written for an empty one, who knows when. */
+UTEST_F(two, a_first_record_that_came_late_is_taken_with_a_new_token) {
+    ASSERT_EQ(LEADER_OK, ACQUIRE(A));
+    ASSERT_EQ(LEADER_HELD, ACQUIRE(B));
+    wipe();
+    table.next_write = LEADER_E_TIMEOUT;
+    table.write_happens = true;
+    ASSERT_EQ(LEADER_E_TIMEOUT, ACQUIRE(B));
+    table.row.revision = 3;
+    outlast_token(table.row.token + 1);
+    uint64_t lowest = leader_wall_token_();
+    ASSERT_EQ(LEADER_OK, ACQUIRE(B));
+    ASSERT_GE(B.seen.token, lowest);
+    ASSERT_EQ(LEASE_MS, B.seen.hold_off_ms);
 }
 
 UTEST_F(two, an_heir_of_a_dead_holder_inherits_its_hold_off) {

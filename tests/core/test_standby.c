@@ -381,6 +381,20 @@ FAKE_TEST(hold_off, keeps_renewing_without_leading_until_it_is_over) {
     ASSERT_EQ(9999, leader_remaining_ms(&f->me));       // from the send of the last renewal
 }
 
+FAKE_TEST(hold_off, ends_with_the_token_that_a_renewal_told) {
+    next(f, ACQUIRE, granted(5, 15000));
+    next(f, RENEW, granted(9, 0));
+    next(f, RENEW, granted(0, 0));
+    always(f, RENEW, granted(12, 0));
+    begin(f);
+    run_to(f, 14000);
+    ASSERT_STREQ("", f->said);
+    run_to(f, 16000);
+    ASSERT_STREQ("started 12; leader a; ", f->said);
+    run_to(f, 30000);
+    ASSERT_EQ(12u, leader_token(&f->me));
+}
+
 FAKE_TEST(hold_off, runs_from_the_reply_not_from_the_send) {
     next(f, ACQUIRE, after(granted(0, 15000), 2000));
     begin(f);

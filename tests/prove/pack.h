@@ -503,6 +503,8 @@ static void field_term(candidate *c) {
     e->term_token = held ? field_token(e->term_token) : 0;
     bool held_off = field_bool(e->hold_until_ms != LEADER_NEVER_);
     e->hold_until_ms = held_off ? field_rest(e->hold_until_ms, c->clock_ms, -1) : LEADER_NEVER_;
+    e->is_first = field_bool(B.forgets > 0 && e->is_first);
+    e->drawn_again = held && e->is_first ? field_token(e->drawn_again) : 0;
 }
 
 /* What is on its way to the store; what it says does not matter if it cannot be carried out any more. */

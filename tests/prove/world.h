@@ -142,6 +142,7 @@ static uint64_t top_known_token(void) {
         const candidate *c = &w.c[i];
         top = leader_max_u64_(top, c->core.lease.highest_token);
         top = leader_max_u64_(top, c->engine.highest_token);
+        top = leader_max_u64_(top, c->engine.drawn_again);
         top = leader_max_u64_(top, c->call.entry.token);
         top = leader_max_u64_(top, c->news.token);
     }

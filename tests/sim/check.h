@@ -48,6 +48,12 @@ static void values_lose_power(void) {
     }
 }
 
+/* A holder that holds off draws its token again: the first one is shown with the same values and never led. */
+static bool was_drawn_again(const term_values *a, const term_values *b) {
+    const term_values *lower = a->token < b->token ? a : b;
+    return lower->begun == 0;
+}
+
 /* No value is that of two terms: each attempt says something new. Only what one attempt wrote twice, because
    its request was doubled or its answer lost, begins alike. */
 static void check_values_apart(const candidate *c, const term_values *one) {
@@ -56,7 +62,8 @@ static void check_values_apart(const candidate *c, const term_values *one) {
         const term_values *t = &sim.terms[i];
         bool same_process = t->who == one->who && t->incarnation == one->incarnation;
         bool overlap = t->first <= one->last && one->first <= t->last;
-        if (t != one && same_process && overlap && t->first != one->first) {
+        bool alike = t->first == one->first || was_drawn_again(t, one);
+        if (t != one && same_process && overlap && !alike) {
             violation(&run.others, "%d shows what %d said in term %llu with token %llu", c->number, one->who,
                       (unsigned long long)t->token, (unsigned long long)one->token);
         }
