@@ -48,7 +48,7 @@ static void values_lose_power(void) {
     }
 }
 
-/* A holder that holds off draws its token again: the first one is shown with the same values and never led. */
+/* A holder that holds off draws its token again: the first one is shown with the same values, never led. */
 static bool was_drawn_again(const term_values *a, const term_values *b) {
     const term_values *lower = a->token < b->token ? a : b;
     return lower->begun == 0;
