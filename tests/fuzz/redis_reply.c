@@ -34,7 +34,8 @@ static const char *const reply_words[] = {"OK",
                                           "00000000000000aa",
                                           "00000000000000000009",
                                           "7 00000000000000000009 00000000000000aa 15000 me",
-                                          "7 00000000000000000001 00000000000000bb 15000 node-b"};
+                                          "7 00000000000000000001 00000000000000bb 15000 node-b",
+                                          "7 00000000000000000008 00000000000000aa 15000 me"};
 
 static redisReply *reply_leaf(fuzz_input *in, int type) {
     redisReply *r = (redisReply *)calloc(1, sizeof *r);
