@@ -3165,6 +3165,43 @@ static void leader_check_(const leader_t *l) {
     (void)op;
 }
 
+/* Lets the backend read its descriptors: a few times in one millisecond, more after leader_sleep saw one
+   ready. Without a limit, a loop with level-triggered descriptors could spin. */
+static void leader_poll_backend_(leader_t *l) {
+    enum { POLLS_MAX = 4, READY_POLLS_MAX = 16 };
+    const int polls_max = l->fds.ready ? READY_POLLS_MAX : POLLS_MAX;
+    l->fds.unread = false;
+    if (!l->cfg.backend.poll) {
+        return;
+    }
+    if (l->fds.polled_ms != l->now_ms) {
+        l->fds.polled_ms = l->now_ms;
+        l->fds.polls = 0;
+    }
+    bool idle = l->request.op == LEADER_OP_NONE_;
+    if (idle && l->fds.polls >= polls_max) {
+        l->fds.unread = true;
+        return;
+    }
+    l->fds.ready = false;
+    l->fds.polls++;
+    if (leader_disown_in_child_(l)) {
+        return;
+    }
+    if (l->cfg.backend.poll(l->cfg.backend.self)) {
+        l->plan.noticed = true;
+    }
+}
+
+/* News that came while a request was under way have waited for its answer, and no descriptor tells of them
+   again. */
+static void leader_hear_what_waited_(leader_t *l) {
+    bool listens = leader_is_open_here_(l) && l->state == LEADER_STATE_FOLLOWER;
+    if (listens && l->request.op == LEADER_OP_NONE_) {
+        leader_poll_backend_(l);
+    }
+}
+
 /* One step; true: something happened, look again. The deadline comes before everything else. */
 static bool leader_step_(leader_t *l) {
     if (!leader_is_open_here_(l)) {
@@ -3176,7 +3213,11 @@ static bool leader_step_(leader_t *l) {
     }
     leader_obey_(l);
     if (l->request.op != LEADER_OP_NONE_) {
-        return leader_take_outcome_(l);
+        if (!leader_take_outcome_(l)) {
+            return false;
+        }
+        leader_hear_what_waited_(l);
+        return true;
     }
     switch (l->state) {
     case LEADER_STATE_FOLLOWER:
@@ -3230,34 +3271,6 @@ static int64_t leader_due_(const leader_t *l) {
         return due_ms;
     default:
         return due_ms;
-    }
-}
-
-/* Lets the backend read its descriptors: a few times in one millisecond, more after leader_sleep saw one
-   ready. Without a limit, a loop with level-triggered descriptors could spin. */
-static void leader_poll_backend_(leader_t *l) {
-    enum { POLLS_MAX = 4, READY_POLLS_MAX = 16 };
-    const int polls_max = l->fds.ready ? READY_POLLS_MAX : POLLS_MAX;
-    l->fds.unread = false;
-    if (!l->cfg.backend.poll) {
-        return;
-    }
-    if (l->fds.polled_ms != l->now_ms) {
-        l->fds.polled_ms = l->now_ms;
-        l->fds.polls = 0;
-    }
-    bool idle = l->request.op == LEADER_OP_NONE_;
-    if (idle && l->fds.polls >= polls_max) {
-        l->fds.unread = true;
-        return;
-    }
-    l->fds.ready = false;
-    l->fds.polls++;
-    if (leader_disown_in_child_(l)) {
-        return;
-    }
-    if (l->cfg.backend.poll(l->cfg.backend.self)) {
-        l->plan.noticed = true;
     }
 }
 

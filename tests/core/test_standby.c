@@ -278,6 +278,20 @@ FAKE_TEST(notice, that_comes_while_a_request_is_under_way_is_not_lost) {
     ASSERT_TRUE(leads(f));
 }
 
+static void change_while_answering(fake *f) {
+    f->changed = sends(f, ACQUIRE) == 1;
+}
+
+/* Read with the answer, on one connection: no descriptor tells of it again. */
+FAKE_TEST(notice, that_comes_with_an_answer_does_not_wait_for_a_tick) {
+    next(f, ACQUIRE, held("b", 5, 15000));
+    begin(f);
+    f->in_call = change_while_answering;
+    tick(f);
+    ASSERT_STREQ("acquire 0, acquire 0", story(f));
+    ASSERT_TRUE(leads(f));
+}
+
 FAKE_TEST(notice, is_a_hint_polling_goes_on_without) {
     f->cfg.backend.poll = NULL;
     next(f, ACQUIRE, held("b", 5, 15000));
