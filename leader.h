@@ -3197,7 +3197,8 @@ static void leader_poll_backend_(leader_t *l) {
    again. */
 static void leader_hear_what_waited_(leader_t *l) {
     bool listens = leader_is_open_here_(l) && l->state == LEADER_STATE_FOLLOWER;
-    if (listens && l->request.op == LEADER_OP_NONE_) {
+    bool answered = l->request.op == LEADER_OP_NONE_ && l->lease.claim == LEADER_CLAIM_NONE_;
+    if (listens && answered) {
         leader_poll_backend_(l);
     }
 }
