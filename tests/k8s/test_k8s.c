@@ -2149,6 +2149,26 @@ UTEST_F(fault, a_watch_that_is_behind_is_replaced) {
     WAIT(leads(b));                                                // the new one tells at once
 }
 
+/* It died in silence, and then the server's versions went back: what it last told is above them all. */
+UTEST_F(fault, a_watch_from_before_a_wipe_is_replaced) {
+    enum { HIGHER = 1000000 };
+    ABC;
+    a->where.no_watch = true;
+    OPEN(a);
+    WAIT(leads(a));
+    OPEN(b);
+    WAIT(watching(b));
+    settle();
+    int watches = counted("watch", -1);
+    ASSERT_TRUE(control("POST", "/watches", "{\"do\":\"freeze\"}"));
+    b->store.watch_from += HIGHER;
+    b->store.watch_version += HIGHER;
+    for (int k = 0; k < 100 && counted("watch", -1) == watches; k++) { settle(); skip_ms(500); pump_ms(5); }
+    EXPECT_EQ(watches + 1, counted("watch", -1));
+    WAIT(watching(b));
+    EXPECT_TRUE(leads(a));
+}
+
 /* As into a connection that died in silence. */
 UTEST_F(fault, a_watch_that_is_never_answered_is_asked_for_again) {
     ABC;
