@@ -261,7 +261,8 @@ static void candidate_turn(candidate *c) {
     }
     int wait_ms = leader_tick(&c->leader);
     check_ticked(c, wait_ms);
-    candidate_sleep(c, wait_ms);
+    bool woken = c->heir && !c->plan.plain_sleep;      // by a wish that came during a tick that blocks
+    candidate_sleep(c, woken ? 1 : wait_ms);
 }
 
 static void candidate_main(void) {
