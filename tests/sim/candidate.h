@@ -283,10 +283,15 @@ static void candidate_main(void) {
 }
 
 /* A cautious start waits out a lease of its own. If somebody's is longer, the operator waits as well
-   before he starts it. */
+   before he starts it; and so he does after a backup, in which a newcomer cannot see what was lost. */
 static bool start_waits(const candidate *c) {
-    int64_t safe_us = sim.wiped_us + slowest_us(2 * sim.lease_max_ms);
-    bool waits = sim.wiped_us > 0 && c->plan.lease_ms < sim.lease_max_ms && sim.now_us < safe_us;
+    bool shorter = sim.wiped_us > 0 && c->plan.lease_ms < sim.lease_max_ms;
+    int64_t since_us = shorter ? sim.wiped_us : 0;
+    if (sim.restored_us > since_us) {
+        since_us = sim.restored_us;
+    }
+    int64_t safe_us = since_us + slowest_us(2 * sim.lease_max_ms);
+    bool waits = since_us > 0 && sim.now_us < safe_us;
     if (waits) {
         plan_event(safe_us, EV_START, c->number, c->generation, -1);
     }

@@ -180,12 +180,12 @@ static bool etcd_restore(void) {
     }
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
-        bool waits = c->plan.observer || (c->plan.cautious && !c->etcd.engine.seen_any);
-        if (c->up && !waits && c->etcd.engine.last.revision <= etcd.backup.revision) {
+        if (c->up && !c->plan.observer && c->etcd.engine.last.revision <= etcd.backup.revision) {
             return false;
         }
     }
     etcd.now = etcd.backup;
+    sim.restored_us = sim.now_us;
     if (rng_percent(&sim.rng, 50)) {
         etcd.now.cluster++;
     }

@@ -424,15 +424,15 @@ static bool pg_restore(void) {
     for (int i = 0; i < sim.count; i++) {
         const candidate *c = &sim.all[i];
         const leader_engine *e = &c->pg.engine;
-        bool waits = c->plan.observer || (c->plan.cautious && !e->seen_any);
         bool knows = e->last.origin != origin || e->last.token > token || e->last.renewal > renewal;
-        if (c->up && !waits && !knows) {
+        if (c->up && !c->plan.observer && !knows) {
             return false;
         }
     }
     pg_fails_over();
     pg_server_ends();
     pg.row = pg.backup;
+    sim.restored_us = sim.now_us;
     return true;
 }
 

@@ -217,6 +217,7 @@ typedef struct world {
     int64_t     lease_max_ms;
     int64_t     mean_us[FAULT_KINDS];                           // between two faults of a kind; 0: never
     int64_t     wiped_us;                                       // the store last forgot; 0: never
+    int64_t     restored_us;                                    // a backup was last brought back; 0: never
     int         yield_permille;  // how often a system call lets others run in between
     int         lose_permille, duplicate_permille, tail_permille;
     int64_t     delay_lo_us, delay_hi_us, tail_us, calm_us;
