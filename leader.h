@@ -665,7 +665,6 @@ struct leader_engine {
     uint64_t         call_id;       // of our own to the register
     int64_t          call_ms;       // the clock before that
     leader_entry     next;          // what is being written
-    bool             gives_token;   // and a new token with it
 
     /* what is known about the record */
     leader_entry     known;
@@ -4191,7 +4190,6 @@ static leader_result leader_engine_take_(leader_engine *e, const leader_request 
     }
     e->is_first = leader_engine_absent_(e) || e->known.forgot;
     e->drawn_again = 0;
-    e->gives_token = true;
     e->step = LEADER_STEP_WRITE_;
     return LEADER_PENDING;
 }
@@ -4254,7 +4252,6 @@ static void leader_engine_draft_own_(leader_engine *e) {
     e->next.renewal = e->known.renewal + 1;
     e->next.renewed_us = leader_wall_us_();
     e->next.hold_off_ms = 0;
-    e->gives_token = false;
     if (e->hold_until_ms > now_ms) {
         e->next.hold_off_ms = e->hold_until_ms - now_ms;
     }
@@ -4263,12 +4260,15 @@ static void leader_engine_draft_own_(leader_engine *e) {
 
 /* A first record names no version: a late one may stand in a store that was wiped once more, with a token
    below that of a term in between. A renewal does name one, and nobody was told a token yet. */
+static bool leader_engine_draws_again_(const leader_engine *e) {
+    return e->op == LEADER_OP_RENEW_ && e->is_first && e->next.hold_off_ms > 0;
+}
+
 static void leader_engine_draw_again_(leader_engine *e) {
     if (e->drawn_again == 0) {
         e->drawn_again = leader_max_u64_(e->known.token, leader_wall_token_());
     }
     e->next.token = e->drawn_again;
-    e->gives_token = true;
 }
 
 static bool leader_engine_is_our_term_(const leader_engine *e, const leader_request *request) {
@@ -4283,7 +4283,7 @@ static leader_result leader_engine_decide_renew_(leader_engine *e, const leader_
     }
     if (leader_engine_is_our_term_(e, request) && !e->known.locked) {
         leader_engine_draft_own_(e);
-        if (e->is_first && e->next.hold_off_ms > 0) {
+        if (leader_engine_draws_again_(e)) {
             leader_engine_draw_again_(e);
         }
         e->next.lease_ms = request->lease_ms;
@@ -4378,7 +4378,8 @@ static leader_call leader_engine_call_(const leader_engine *e, const leader_requ
     call.id = e->call_id;
     call.now_ms = e->call_ms;
     call.timeout_ms = request->timeout_ms;
-    call.begins = e->step == LEADER_STEP_WRITE_ && e->gives_token;
+    bool gives_token = e->op == LEADER_OP_ACQUIRE_ || leader_engine_draws_again_(e);
+    call.begins = e->step == LEADER_STEP_WRITE_ && gives_token;
     call.competes = e->step == LEADER_STEP_READ_ && e->op == LEADER_OP_ACQUIRE_;
     return call;
 }
