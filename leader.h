@@ -241,13 +241,13 @@ typedef struct leader_request {     // valid during the call
 } leader_request;
 
 typedef struct leader_record {      // zeroed before each call; say what the store said
-    char     holder[LEADER_IDENTITY_MAX + 1];   // "": nobody
-    char     value[LEADER_VALUE_MAX + 1];       // what the holder says about itself
     uint64_t token;
     int64_t  expires_in_ms;         // nobody else may take it before; 0: it may be taken now; -1: unknown
     int64_t  hold_off_ms;           // acquire OK, but the store forgot a holder: renew, lead only after this
     int64_t  again_ms;              // PENDING: call by then. Error: not before. 0: the core decides
     int64_t  acquired_us, renewed_us;           // wall clock, for people; 0: unknown
+    char     holder[LEADER_IDENTITY_MAX + 1];   // "": nobody
+    char     value[LEADER_VALUE_MAX + 1];       // what the holder says about itself
 } leader_record;
 
 typedef struct leader_host {        // the core as a backend sees it; call only from inside a backend function
@@ -299,11 +299,8 @@ typedef struct leader_backend {     // acquire, renew and release are required
                record). LEADER_OK: done; set stored->version. LEADER_LOST: the store has another
                version, nothing was written. Any error: it may or may not have been written. */
 
-typedef struct leader_entry {
+typedef struct leader_entry {       // numbers first: near the beginning they need less code
     /* Kept by the store. A store shared with other programs may lack some of it: zero, then. */
-    char     holder[LEADER_IDENTITY_MAX + 1];   // "": released
-    char     value[LEADER_VALUE_MAX + 1];       // what the holder says about itself
-    char     heir[LEADER_IDENTITY_MAX + 1];     // released to this candidate; "": to any
     uint64_t nonce;                             // of the holder's leader_init; 0: another program
     uint64_t seq;                               // request that began the term
     uint64_t token;                             // of the term, also after its release
@@ -313,7 +310,6 @@ typedef struct leader_entry {
     uint64_t renewal;                           // differs with every write of a holder
     int64_t  acquired_us, renewed_us;           // wall clock, for people; compared with no clock
     /* Said by read and write about the record. */
-    char     version[LEADER_ENTRY_VERSION_MAX + 1]; // opaque; "": there is no record
     uint64_t revision;                          // the store's own counter of changes; 0: has none
     int64_t  elapsed_ms;                        // this much of the lease is over, if the store knows
     int64_t  again_ms;                          // PENDING: call by then. Error: not before. OK: look
@@ -322,6 +318,11 @@ typedef struct leader_entry {
     bool     alive;                             // the holder's process is known to run
     bool     locked;                            // not ours to take, whatever it says
     bool     forgot;                            // the store has lost its record: this is what is left
+    char     version[LEADER_ENTRY_VERSION_MAX + 1]; // opaque; "": there is no record
+    /* Kept by the store as well. */
+    char     holder[LEADER_IDENTITY_MAX + 1];   // "": released
+    char     value[LEADER_VALUE_MAX + 1];       // what the holder says about itself
+    char     heir[LEADER_IDENTITY_MAX + 1];     // released to this candidate; "": to any
 } leader_entry;
 
 typedef struct leader_call {        // valid during the call
@@ -652,10 +653,7 @@ typedef struct leader_lineage_ {    // what a later record of the same store mus
     uint64_t origin, revision, renewal, token;
 } leader_lineage_;
 
-struct leader_engine {
-    leader_register  store;
-    leader_host      host;
-
+struct leader_engine {              // what is used most comes first
     /* the operation under way */
     int              op;            // LEADER_OP_..._; NONE: idle
     int              step;          // LEADER_STEP_..._
@@ -664,19 +662,20 @@ struct leader_engine {
     uint64_t         nonce;
     uint64_t         call_id;       // of our own to the register
     int64_t          call_ms;       // the clock before that
-    leader_entry     next;          // what is being written
 
     /* what is known about the record */
-    leader_entry     known;
     bool             is_known;      // the store has shown `known` since open
     bool             must_read;     // it may have changed since
     bool             corrupt;       // it cannot be understood; version and renewal are valid
     bool             doubt;         // decided at the look: the store has forgotten a holder
     bool             duplicate;     // another process writes under our identity
     bool             seen_any;      // a record was there at some time, held or released
+    bool             listening;     // to notices
+    bool             is_first;      // our record is the first of an empty store
     int64_t          seen_ms;       // when `known` was first seen in its present form
     int64_t          learnt_ms;     // when `known` was last shown, by an answer or a notice
     int64_t          read_ms;       // when the store last answered
+    int64_t          heard_ms;      // when a notice last came
     int64_t          longest_ms;    // the longest lease seen
     uint64_t         highest_token; // ever seen, whatever the store forgot since
     int64_t          doubt_until_ms;
@@ -684,24 +683,23 @@ struct leader_engine {
 
     /* our own term */
     uint64_t         term_token;
-    bool             is_first;      // our record is the first of an empty store
     uint64_t         drawn_again;   // the token that takes its place while holding off; 0: none yet
     int64_t          hold_until_ms; // our record says that its term has not begun until then
 
-    /* notices */
-    bool             listening;
-    int64_t          heard_ms;
+    leader_host      host;
+    leader_register  store;
+    leader_entry     known;
+    leader_entry     next;          // what is being written
 };
 
 typedef struct leader_term_ {       // what the text of a record says
     uint64_t     nonce, draft;      // which text it is
-    leader_entry entry;
-    char         boot_id[40];
     uint64_t     time_namespace, lock_device, lock_inode;
+    char         boot_id[40];
+    leader_entry entry;
 } leader_term_;
 
 struct leader_file {
-    leader_engine engine;
     int           mode;             // of the files made: leader_file_mode
     const char   *wrong;            // found by the maker, told by open
 
@@ -710,13 +708,11 @@ struct leader_file {
     uint64_t      time_namespace;
     leader_host   host;
     uint32_t      owner, group;     // of the directory
-    leader_term_  term;             // the text last read or written
 
     /* our own writes */
     uint64_t      nonce, drafts;
     int           lock_fd;
     uint64_t      lock_device, lock_inode;
-    leader_entry  written;          // the last one that counted
     int64_t       written_ms;
     uint64_t      synced_origin;    // of the records in a directory whose own name is on disk
     bool          sweep_due;
@@ -738,7 +734,10 @@ struct leader_file {
     int           closing;          // that lock file was closed: ask again soon, that many times
     bool          heard, woken, said_deaf;
 
+    leader_entry  written;          // our last write that counted
+    leader_term_  term;             // the text last read or written
     char          path[LEADER_PATH_MAX + 1], dir[LEADER_PATH_MAX + 3];
+    leader_engine engine;
 };
 
 static inline leader_result leader_init(leader_t *l, const leader_config *cfg) {
@@ -2244,7 +2243,7 @@ static bool leader_change_(leader_t *l, leader_state state, const leader_record 
     return other;
 }
 
-static const leader_record leader_nobody_ = {"", "", 0, 0, 0, 0, 0, 0};
+static const leader_record leader_nobody_ = {0, 0, 0, 0, 0, 0, "", ""};
 
 static void leader_announce_(leader_t *l, const char *identity) {
     if (identity[0]) {
